@@ -1,0 +1,143 @@
+"""What a rule is, and the registry that holds them.
+
+A rule is a function whose parameters name its inputs; it is called once for each run that has all of them, and
+yields hits. Its docstring is its documentation. The severity may differ from release to release:
+
+    @rule("FSD003", "reshard-under-fsdp1", warning="1.6.0..")
+    def reshard_under_fsdp1(fsdp: Fsdp) -> Iterator[Hit]:
+        '''FSDP1 does not read `fsdp_reshard_after_forward`. …'''
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from distributed_training_backends.model import Applicability, Pointer, Severity
+from distributed_training_backends.sources.document import At, Document
+from distributed_training_backends.versions import covers
+
+Library = Literal["accelerate", "deepspeed", "transformers", "torch"]
+FAMILIES = {
+    "ACC": ("accelerate", "The Accelerate config file"),
+    "LCH": ("launch", "Launch and topology"),
+    "FSD": ("fsdp", "FSDP and FSDP2"),
+    "PAR": ("parallelism", "Tensor, context, sequence and Megatron-LM parallelism, TPU"),
+    "PRC": ("precision", "Mixed precision, FP8, quantization and torch.compile"),
+    "DSP": ("deepspeed", "The DeepSpeed config"),
+    "TRN": ("trainer", "Transformers TrainingArguments"),
+    "XCF": ("cross-file", "Files, and settings in several places"),
+}
+
+
+class Operation(NamedTuple):
+    """One step of a fix, in terms of entries.
+
+    rename: the key becomes `text`. replace: the value becomes `value`. remove: the entry goes, with its line.
+    add: an entry `text: value` is put at the end of the mapping at `pointer`. move: the entry goes below the
+    mapping at `target`, under its own key or under `text`. text: the extent `at` is replaced by `text` verbatim.
+    """
+
+    action: Literal["rename", "replace", "remove", "add", "move", "text"]
+    pointer: Pointer
+    text: str = ""
+    value: object = None
+    target: Pointer = ()
+    extent: tuple[int, int] | None = None
+
+
+class Repair(NamedTuple):
+    """A fix before its positions are known."""
+
+    title: str
+    operations: tuple[Operation, ...]
+    applicability: Applicability = Applicability.SAFE
+
+
+class Hit(NamedTuple):
+    """What a rule yields: where, what to say, and how to mend it. `severity` beats the rule's own."""
+
+    at: At
+    message: str
+    repair: Repair | None = None
+    severity: Severity | None = None
+    related: tuple[At, ...] = ()
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A registered rule."""
+
+    code: str
+    name: str
+    check: Callable[..., Iterator[Hit]]
+    inputs: tuple[str, ...]
+    severities: tuple[tuple[Severity, str], ...]
+    library: Library = "accelerate"
+    links: tuple[str, ...] = field(default=())
+
+    @property
+    def documentation(self) -> str:
+        """The docstring, as written."""
+        return self.check.__doc__ or ""
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of the documentation."""
+        return self.documentation.strip().split("\n\n")[0].replace("\n    ", " ")
+
+    @property
+    def page(self) -> str:
+        """Where the rule is described, as a path with an anchor."""
+        return f"references/rules/{FAMILIES[self.code[:3]][0]}.md#{self.code.lower()}"
+
+    def severity_for(self, release: str) -> Severity | None:
+        """The severity for a release of the rule's library; None when the rule does not apply to it."""
+        for severity, spans in self.severities:
+            if covers(spans, release):
+                return severity
+        return None
+
+
+RULES: dict[str, Rule] = {}
+
+
+def rule(
+    code: str,
+    name: str,
+    *,
+    error: str | None = None,
+    warning: str | None = None,
+    info: str | None = None,
+    of: Library = "accelerate",
+    links: tuple[str, ...] = (),
+) -> Callable[[Callable[..., Iterator[Hit]]], Callable[..., Iterator[Hit]]]:
+    """Register a rule. `error`, `warning` and `info` say for which releases of the library `of` it is what:
+    "*" for all, "1.6.0..", "..0.33.0", "1.4.0..1.8.1", or several joined with a comma; the heavier one wins."""
+    spans = ((Severity.ERROR, error), (Severity.WARNING, warning), (Severity.INFO, info))
+    severities = tuple((severity, text) for severity, text in spans if text is not None)
+
+    def register(check: Callable[..., Iterator[Hit]]) -> Callable[..., Iterator[Hit]]:
+        if code in RULES or not severities or code[:3] not in FAMILIES:
+            raise ValueError(f"{code} is registered already, has no severity, or is of an unknown family")
+        inputs = check.__code__.co_varnames[: check.__code__.co_argcount]
+        RULES[code] = Rule(code, name, check, inputs, severities, of, links)
+        return check
+
+    return register
+
+
+def run_rules(inputs: dict[str, Any], releases: dict[str, str]) -> Iterator[tuple[Rule, Severity, Hit]]:
+    """Call every rule that applies to these releases and whose inputs are all there."""
+    for item in RULES.values():
+        severity = item.severity_for(releases[item.library])
+        if severity is None or any(inputs.get(name) is None for name in item.inputs):
+            continue
+        for hit in item.check(*(inputs[name] for name in item.inputs)):
+            yield item, hit.severity or severity, hit
+
+
+def documents_of(hit: Hit) -> Document:
+    """The document that a hit points into."""
+    return hit.at.document

@@ -1,0 +1,119 @@
+"""A parsed source: its data, and the extent of every key and value in the text."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+from distributed_training_backends.model import Extent, Kind, Place, Pointer, json_pointer
+
+Syntax = Literal["yaml", "json"]
+Part = Literal["key", "value", "entry"]
+
+
+class Node(NamedTuple):
+    """Extents of one entry: its key (None for the root and for list items) and its value."""
+
+    key: Extent | None
+    value: Extent
+
+
+class Defect(NamedTuple):
+    """Something about the text itself that its readers treat differently: `name` is a slug, `pointer` or `extent`
+    says where. Slugs: syntax-error, duplicate-key, tab-indentation, byte-order-mark, several-documents, template,
+    comment, trailing-comma, not-a-number, legacy-octal, not-a-mapping, empty, surrogate."""
+
+    name: str
+    extent: Extent
+    detail: str = ""
+    pointer: Pointer = ()
+
+
+class At(NamedTuple):
+    """A symbolic position that a rule gives: an entry of a document, and the part of it that is meant."""
+
+    document: Document
+    pointer: Pointer
+    part: Part
+    extent: Extent | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Document:
+    """One source. `data` is what the target's own reader gives (YAML 1.1 or JSON); None when it cannot be parsed."""
+
+    path: str
+    kind: Kind
+    syntax: Syntax
+    text: str
+    data: Any
+    nodes: Mapping[Pointer, Node]
+    defects: tuple[Defect, ...] = ()
+    newline: str = "\n"
+    bom: bool = False
+    referenced_from: tuple[str, Pointer] | None = None
+    parsed: bool = field(default=True)
+
+    def key(self, *pointer: str | int) -> At:
+        """Point at a key."""
+        return At(self, pointer, "key")
+
+    def value(self, *pointer: str | int) -> At:
+        """Point at a value."""
+        return At(self, pointer, "value")
+
+    def stretch(self, extent: Extent, pointer: Pointer = ()) -> At:
+        """Point at a stretch of the text that is no entry."""
+        return At(self, pointer, "value", extent)
+
+    def get(self, *pointer: str | int) -> Any:
+        """Give the value at a pointer, or None when there is none."""
+        node: Any = self.data
+        for step in pointer:
+            try:
+                node = node[step]
+            except (KeyError, IndexError, TypeError):
+                return None
+        return node
+
+    def has(self, *pointer: str | int) -> bool:
+        """Tell whether there is an entry at a pointer, whatever its value."""
+        return pointer in self.nodes
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        starts = [0]
+        starts.extend(index + 1 for index, char in enumerate(self.text) if char == "\n")
+        return starts
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Give line and column, both from 1, of a code point."""
+        line = bisect_right(self._line_starts, offset) - 1
+        return line + 1, offset - self._line_starts[line] + 1
+
+    def extent_of(self, at: At) -> Extent:
+        """Resolve a symbolic position; where the entry is missing, the nearest parent that exists is meant."""
+        if at.extent is not None:
+            return at.extent
+        pointer = at.pointer
+        part: Part = at.part
+        while pointer and pointer not in self.nodes:
+            pointer, part = pointer[:-1], "key"
+        node = self.nodes.get(pointer)
+        if node is None or not pointer:
+            return self._first_line()
+        return node.key if part == "key" and node.key is not None else node.value
+
+    def _first_line(self) -> Extent:
+        start = len(self.text) - len(self.text.lstrip())
+        end = self.text.find("\n", start)
+        return Extent(start, end if end >= 0 else len(self.text)) if start < len(self.text) else Extent(0, 0)
+
+    def place(self, at: At) -> Place:
+        """Resolve a symbolic position to lines and columns."""
+        extent = self.extent_of(at)
+        start, end = self.position(extent.start), self.position(extent.end)
+        return Place(self.path, json_pointer(at.pointer), extent, *start, *end)
