@@ -1,0 +1,303 @@
+"""What each DeepSpeed release reads in its JSON config: keys, sections, removed keys, optimizers, schedulers.
+
+Every fact comes from `data/deepspeed.json`, as spans of releases. `for_release` gives the view of one release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from types import MappingProxyType
+from typing import Any, Literal
+
+from distributed_training_backends import resources, versions
+
+Unknown = Literal["refused", "ignored", "stored", "kwargs"]
+Reader = Literal["accelerate", "trainer"]
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key as one release reads it. `path` is the documented spelling; `names` are all that are taken there."""
+
+    path: str
+    type: str = "any"
+    default: Any = None
+    choices: tuple[Any, ...] = ()
+    bounds: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
+    read: Literal["model", "dict"] = "dict"
+    accepts: str | None = None
+    names: tuple[str, ...] = ()
+    deprecated: bool = False
+    replaced_by: str | None = None
+    used: bool = True
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition(".")[2]
+
+    @property
+    def section(self) -> str:
+        """The path of the section that holds the key; "" is the top level."""
+        return self.path.rpartition(".")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A block of keys: what becomes of a key it does not know, and which values may stand in its place."""
+
+    path: str
+    unknown: Unknown
+    model: str | None = None
+    others: tuple[str, ...] = ()
+
+    def takes(self, value: Any) -> bool:
+        """Tell whether DeepSpeed survives this value in the place of the block."""
+        return isinstance(value, dict) or _json_kind(value) in self.others
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A key whose mere presence is refused."""
+
+    path: str
+    message: str
+    issue: int | None
+    since: str
+
+
+@dataclass(frozen=True, slots=True)
+class Constructor:
+    """An optimizer or scheduler: the parameters that its constructor takes, and those that it requires."""
+
+    name: str
+    parameters: Mapping[str, Any]
+    required: tuple[str, ...] = ()
+    open: bool = False
+
+
+def _json_kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "bool"
+    kinds = {int: "number", float: "number", str: "text", list: "list", dict: "mapping"}
+    empty = "empty " if isinstance(value, (str, list)) and not value else ""
+    return empty + kinds[type(value)]
+
+
+class DeepSpeedRelease:
+    """What one release reads. Built on first use, then kept; treat it as read-only."""
+
+    def __init__(self, release: str) -> None:
+        self.release = release
+
+    def __repr__(self) -> str:
+        return f"DeepSpeedRelease({self.release!r})"
+
+    def _facts(self, table: str) -> Iterator[tuple[str, Any]]:
+        for name, runs in _data()[table].items():
+            for first, last, value in runs:
+                if versions.in_span(self.release, first, last):
+                    yield name, value
+
+    @cached_property
+    def generation(self) -> Literal[1, 2]:
+        """The pydantic whose rules convert values: 1 (also through its later shim) or 2."""
+        return 2 if versions.parse(self.release) >= versions.parse(_data()["pydantic2"]) else 1
+
+    @cached_property
+    def keys(self) -> Mapping[str, Key]:
+        """Every spelling that is read, by dotted path; two spellings of one key share one Key."""
+        found: dict[str, Key] = {}
+        for path, record in self._facts("keys"):
+            key = _key(path, record)
+            section = f"{key.section}." if key.section else ""
+            found |= {section + name: key for name in key.names}
+        return MappingProxyType(found)
+
+    @cached_property
+    def sections(self) -> Mapping[str, Section]:
+        """Blocks by dotted path; "" is the top level. A name part `*` stands for any key."""
+        return MappingProxyType(
+            {
+                path: Section(path, record["unknown"], record.get("model"), tuple(record.get("others", ())))
+                for path, record in self._facts("sections")
+            }
+        )
+
+    @cached_property
+    def removed(self) -> Mapping[str, Removed]:
+        """Keys that are refused by their presence alone."""
+        return MappingProxyType(
+            {
+                path: Removed(path, record["message"], record.get("issue"), _first(path, "removed"))
+                for path, record in self._facts("removed")
+            }
+        )
+
+    @cached_property
+    def _children(self) -> Mapping[str, dict[str, Key]]:
+        found: dict[str, dict[str, Key]] = {}
+        for path, key in self.keys.items():
+            section, _, name = path.rpartition(".")
+            found.setdefault(section, {})[name] = key
+        return found
+
+    def children(self, section: str) -> Mapping[str, Key]:
+        """The keys of a block by the names that may be written there; empty for a block that is not read."""
+        return self._children.get(section, _NOTHING)
+
+    def section_at(self, path: str) -> Section | None:
+        """The block at a path, `*` parts matched; None where no block is known."""
+        return self.sections.get(path) or self.sections.get(_match(path, self.sections))
+
+    def key_at(self, path: str) -> Key | None:
+        """The key at a path, `*` parts matched; None where no key is known."""
+        return self.keys.get(path) or self.keys.get(_match(path, self.keys))
+
+    @cached_property
+    def optimizers(self) -> Mapping[str, Mapping[str, Constructor]]:
+        """DeepSpeed's own optimizers by lower-case type, each with its classes by the case that selects them."""
+        constructors = dict(self._facts("classes"))
+        return MappingProxyType(
+            {
+                name: {case: _constructor(kind, constructors) for case, kind in cases.items()}
+                for name, cases in self._facts("optimizers")
+            }
+        )
+
+    @cached_property
+    def schedulers(self) -> Mapping[str, Constructor]:
+        """DeepSpeed's own schedulers by type, spelled exactly so."""
+        constructors = dict(self._facts("classes"))
+        return MappingProxyType({name: _constructor(name, constructors) for name, _ in self._facts("schedulers")})
+
+    def optimizer(self, kind: str, case: str = "default") -> Constructor | None:
+        """The class that a `type` selects; `case` is "default", "cpu" (offloaded), "zenflow" or "torch_adam"."""
+        cases = self.optimizers.get(kind.lower())
+        if cases:
+            return cases.get(case, cases["default"])
+        return _constructor(kind, _data()["torch"]["optimizers"]) if kind in _data()["torch"]["optimizers"] else None
+
+    def scheduler(self, kind: str) -> Constructor | None:
+        """The scheduler class that a `type` selects: DeepSpeed's own first, then PyTorch's."""
+        own = self.schedulers.get(kind)
+        if own or kind not in _data()["torch"]["schedulers"]:
+            return own
+        return _constructor(kind, _data()["torch"]["schedulers"])
+
+
+def _key(path: str, record: Mapping[str, Any]) -> Key:
+    name = path.rpartition(".")[2]
+    return Key(
+        path=path,
+        type=record.get("type", "any"),
+        default=record.get("default"),
+        choices=tuple(record.get("choices", ())),
+        bounds=record.get("bounds", _NOTHING),
+        read="model" if record.get("model") else "dict",
+        accepts=record.get("accepts"),
+        names=(name, *record.get("names", ())),
+        deprecated=record.get("deprecated", False),
+        replaced_by=record.get("replaced_by"),
+        used=record.get("used", True),
+    )
+
+
+def _constructor(name: str, records: Mapping[str, Any]) -> Constructor:
+    record = records.get(name, {"open": True})
+    parameters = MappingProxyType(record.get("parameters", {}))
+    return Constructor(name, parameters, tuple(record.get("required", ())), record.get("open", False))
+
+
+def _match(path: str, patterns: Mapping[str, Any]) -> str:
+    """The pattern with `*` parts that a path fits, or ""."""
+    parts = path.split(".")
+    for pattern in patterns:
+        if "*" in pattern:
+            wanted = pattern.split(".")
+            if len(wanted) == len(parts) and all(w in ("*", p) for w, p in zip(wanted, parts, strict=True)):
+                return pattern
+    return ""
+
+
+def _data() -> Mapping[str, Any]:
+    data: Mapping[str, Any] = resources.load_json("deepspeed.json")
+    return data
+
+
+def _first(path: str, table: str) -> str:
+    return str(_data()[table][path][0][0])
+
+
+def releases() -> tuple[str, ...]:
+    """Every release that the knowledge covers, oldest first."""
+    return tuple(_data()["releases"])
+
+
+@lru_cache(maxsize=128)
+def for_release(release: str) -> DeepSpeedRelease:
+    """The view of a release; one that is not known is judged as the newest known release before it."""
+    return DeepSpeedRelease(nearest(release))
+
+
+def nearest(release: str) -> str:
+    """The known release whose facts hold for `release`."""
+    return versions.nearest(release, releases())
+
+
+def spans(path: str) -> tuple[versions.Span, ...]:
+    """The releases that read a key, under any of its spellings; adjoining spans are joined."""
+    found: list[versions.Span] = []
+    for first, last, _ in _data()["keys"].get(_canonical().get(path, path), ()):
+        if found and found[-1].last and _follows(found[-1].last, first):
+            found[-1] = versions.Span(found[-1].first, last)
+        else:
+            found.append(versions.Span(first, last))
+    return tuple(found)
+
+
+def _follows(last: str, first: str) -> bool:
+    known = releases()
+    return known.index(first) == known.index(last) + 1
+
+
+@lru_cache(maxsize=1)
+def _canonical() -> Mapping[str, str]:
+    """Other spellings of keys, over all releases, to the path that the data has them under."""
+    found: dict[str, str] = {}
+    for path, runs in _data()["keys"].items():
+        section = path[: len(path) - len(path.rpartition(".")[2])]
+        found |= {section + name: path for run in runs for name in run[2].get("names", ())}
+    return found
+
+
+@lru_cache(maxsize=1)
+def _places() -> Mapping[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
+    for path in [*_data()["keys"], *_canonical()]:
+        found.setdefault(path.rpartition(".")[2], []).append(path)
+    return {name: tuple(sorted(paths, key=lambda path: (path.count("."), path))) for name, paths in found.items()}
+
+
+def known_elsewhere(name: str) -> tuple[str, ...]:
+    """Every path, in any release, at which a key of this name is read: the places a misplaced key may belong."""
+    return _places().get(name, ())
+
+
+def auto_fillers(path: str, consumer: Reader, accelerate: str, transformers: str) -> tuple[str, ...]:
+    """What replaces an "auto" at this path when Accelerate or the Trainer reads the file; empty when nothing does.
+
+    The Trainer fills first, from TrainingArguments, and then hands the file to Accelerate, which fills the rest.
+    """
+    fillers = resources.load_json("deepspeed_auto.json")
+    found = []
+    for reader, release in (("trainer", transformers), ("accelerate", accelerate)):
+        if reader == "accelerate" or consumer == "trainer":
+            runs = fillers[reader].get(path, ())
+            found += [source for first, last, source in runs if versions.in_span(release, first, last)]
+    return tuple(found)

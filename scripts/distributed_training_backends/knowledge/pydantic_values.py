@@ -1,0 +1,346 @@
+"""Would DeepSpeed's reading of a key take this JSON value?
+
+DeepSpeed hands the parsed JSON to pydantic models as Python values, in lax mode. Generation 1 (DeepSpeed before
+0.15.0) mostly calls the type, generation 2 has conversions of its own; both are written down here, since pydantic
+may not be there to ask. Keys that are read from a plain dict are not checked by any model: what such a read
+refuses is named by the key's `accepts`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+BOOL_TEXTS = {
+    **dict.fromkeys(("1", "on", "t", "true", "y", "yes"), True),
+    **dict.fromkeys(("0", "off", "f", "false", "n", "no"), False),
+}
+_INT_TEXT = re.compile(r"([+-]?[0-9]+(?:_[0-9]+)*)(?:\.0+)?")
+_I64 = 2.0**63
+
+
+class RefusedError(Exception):
+    """The value is not one that is taken here; the text completes the sentence "the value …"."""
+
+
+class Readable(Protocol):
+    """What has to be known of a key to judge a value: its type, values, limits and how it is read."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def choices(self) -> tuple[Any, ...]: ...
+    @property
+    def bounds(self) -> Mapping[str, float]: ...
+    @property
+    def read(self) -> str: ...
+    @property
+    def accepts(self) -> str | None: ...
+    @property
+    def default(self) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A parsed type: `list[str]?` is a union of a list of text and null."""
+
+    kind: str
+    args: tuple[Shape, ...] = ()
+
+
+@lru_cache(maxsize=256)
+def parse_type(text: str) -> Shape:
+    """Read the notation of the data files: `int`, `str?`, `list[str]`, `dict[str,any]`, `str|int`."""
+    parts = _split(text, "|")
+    if len(parts) > 1:
+        return Shape("union", tuple(parse_type(part) for part in parts))
+    if text.endswith("?"):
+        return Shape("union", (parse_type(text[:-1]), Shape("none")))
+    kind, bracket, inner = text.partition("[")
+    return Shape(kind, tuple(parse_type(part) for part in _split(inner[:-1], ",")) if bracket else ())
+
+
+def _split(text: str, mark: str) -> list[str]:
+    parts, depth, start = [], 0, 0
+    for index, char in enumerate(text):
+        depth += (char == "[") - (char == "]")
+        if char == mark and depth == 0:
+            parts.append(text[start:index])
+            start = index + 1
+    return [*parts, text[start:]]
+
+
+def problem(value: Any, key: Readable, generation: int) -> str | None:
+    """Say why the value is refused ("should be an integer"), or None when it is taken."""
+    try:
+        effective(value, key, generation)
+    except RefusedError as refusal:
+        return str(refusal)
+    return None
+
+
+def effective(value: Any, key: Readable, generation: int) -> Any:
+    """Give the value that takes effect in the place of the written one, or raise RefusedError."""
+    if key.read == "model" and value == "auto":
+        return key.default  # models drop "auto" before they validate
+    if key.accepts:
+        choose = _CHOICES.get(key.accepts)
+        value = choose(value, key.choices) if choose else _READS[key.accepts](value)
+    if key.read == "model":
+        value = convert(value, key.type, key.choices, generation)
+    return _bounded(value, key.bounds)
+
+
+def convert(value: Any, type_text: str, choices: tuple[Any, ...], generation: int) -> Any:
+    """Convert as pydantic does, or raise RefusedError."""
+    return _convert(value, parse_type(type_text), choices, generation)
+
+
+def _convert(value: Any, shape: Shape, choices: tuple[Any, ...], generation: int) -> Any:
+    if shape.kind == "union":
+        return _union(value, shape.args, choices, generation)
+    if shape.kind in ("enum", "literal"):
+        return _choice(value, choices, shape.kind, generation)
+    if shape.kind in ("list", "tuple"):
+        if not isinstance(value, list):
+            raise RefusedError("should be a list")
+        return [_convert(item, shape.args[0], choices, generation) for item in value] if shape.args else value
+    return _KINDS[shape.kind][generation - 1](value)
+
+
+def _union(value: Any, members: tuple[Shape, ...], choices: tuple[Any, ...], generation: int) -> Any:
+    reasons = []
+    for member in members:
+        try:
+            return _convert(value, member, choices, generation)
+        except RefusedError as refusal:
+            reasons.append(str(refusal))
+    raise RefusedError(reasons[0] if members[-1].kind == "none" else " or ".join(reasons))
+
+
+def _choice(value: Any, choices: tuple[Any, ...], kind: str, generation: int) -> Any:
+    """Enum members are found by value; generation 2 first converts to the enum's own base type."""
+    if generation == 2 and kind == "enum" and isinstance(choices[0], int):
+        try:
+            value = _int2(value)
+        except RefusedError:
+            value = None
+    for choice in choices:
+        if choice == value and not isinstance(value, (list, dict)):
+            return choice
+    raise RefusedError("should be one of " + ", ".join(map(str, choices)))
+
+
+def _bounded(value: Any, bounds: Mapping[str, float]) -> Any:
+    for test, limit in bounds.items():
+        holds, words = _BOUNDS[test]
+        if isinstance(value, (int, float)) and not holds(value, limit):
+            raise RefusedError(f"should be {words} {limit:g}")
+    return value
+
+
+_BOUNDS: dict[str, tuple[Callable[[float, float], bool], str]] = {
+    "ge": (lambda value, limit: value >= limit, "at least"),
+    "gt": (lambda value, limit: value > limit, "greater than"),
+    "le": (lambda value, limit: value <= limit, "at most"),
+    "lt": (lambda value, limit: value < limit, "less than"),
+}
+
+
+def _int1(value: Any) -> Any:
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise RefusedError("should be an integer") from None
+
+
+def _int2(value: Any) -> Any:
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float) and value.is_integer() and -_I64 < value < _I64:
+        return int(value)
+    found = _INT_TEXT.fullmatch(value.strip()) if isinstance(value, str) else None
+    if not found:
+        raise RefusedError("should be an integer")
+    return int(found.group(1))
+
+
+def _float1(value: Any) -> Any:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise RefusedError("should be a number") from None
+
+
+def _float2(value: Any) -> Any:
+    if isinstance(value, str) and not value.isascii():
+        raise RefusedError("should be a number")
+    return _float1(value)
+
+
+def _bool(value: Any) -> Any:
+    if isinstance(value, (int, float)) and value in (0, 1):
+        return bool(value)
+    if isinstance(value, str) and value.lower() in BOOL_TEXTS:
+        return BOOL_TEXTS[value.lower()]
+    raise RefusedError("should be true or false")
+
+
+def _str1(value: Any) -> Any:
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise RefusedError("should be text")
+
+
+def _str2(value: Any) -> Any:
+    if isinstance(value, str):
+        return value
+    raise RefusedError("should be text")
+
+
+def _path(value: Any) -> Any:
+    if isinstance(value, str):
+        return value
+    raise RefusedError("should be a path")
+
+
+def _dict1(value: Any) -> Any:
+    """Generation 1 calls dict(), so an empty list or text passes as an empty mapping."""
+    if isinstance(value, (str, list)) and not value:
+        return {}
+    if isinstance(value, dict):
+        return value
+    raise RefusedError("should be a mapping")
+
+
+def _dict2(value: Any) -> Any:
+    if isinstance(value, dict):
+        return value
+    raise RefusedError("should be a mapping")
+
+
+def _none(value: Any) -> Any:
+    if value is not None:
+        raise RefusedError("should be null")
+
+
+def _any(value: Any) -> Any:
+    return value
+
+
+def _dtype(_: Any) -> Any:
+    raise RefusedError("can only be set from Python: no JSON value is a torch.dtype")
+
+
+_KINDS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "int": (_int1, _int2),
+    "float": (_float1, _float2),
+    "bool": (_bool, _bool),
+    "str": (_str1, _str2),
+    "path": (_path, _path),
+    "dict": (_dict1, _dict2),
+    "model": (_dict1, _dict2),
+    "none": (_none, _none),
+    "any": (_any, _any),
+    "dtype": (_dtype, _dtype),
+}
+
+
+def _is(kinds: type | tuple[type, ...], words: str, null: bool = False) -> Callable[[Any], Any]:
+    def test(value: Any) -> Any:
+        if isinstance(value, kinds) or (null and value is None):
+            return value
+        raise RefusedError(f"should be {words}")
+
+    return test
+
+
+def _any_case(value: Any, choices: tuple[Any, ...]) -> Any:
+    for choice in choices:
+        if value == choice or (isinstance(value, str) and str(choice).lower() == value.lower()):
+            return choice
+    raise RefusedError("should be one of " + ", ".join(map(str, choices)))
+
+
+def _exactly(value: Any, choices: tuple[Any, ...]) -> Any:
+    if value in choices:
+        return value
+    raise RefusedError("should be one of " + ", ".join(map(str, choices)))
+
+
+def _any_case_or_null(value: Any, choices: tuple[Any, ...]) -> Any:
+    return None if value is None else _any_case(value, choices)
+
+
+def _filled(value: Any) -> Any:
+    if value:
+        return value
+    raise RefusedError("should not be empty")
+
+
+def _texts(value: Any) -> Any:
+    if isinstance(value, str) or (isinstance(value, list) and all(isinstance(item, str) for item in value)):
+        return value
+    raise RefusedError("should be a list of texts")
+
+
+def _auto_or_texts(value: Any) -> Any:
+    if value == "auto" or (isinstance(value, list) and all(isinstance(item, str) for item in value)):
+        return value
+    raise RefusedError('should be "auto" or a list of texts')
+
+
+def _auto_or_int(value: Any) -> Any:
+    if isinstance(value, str) and value != "auto":
+        raise RefusedError('should be an integer or "auto"')
+    return value
+
+
+def _text_as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _null_as_mapping(value: Any) -> Any:
+    return {} if value is None else value
+
+
+def _loss_scale(value: Any) -> Any:
+    number = None if isinstance(value, bool) else _float1(value)
+    if number is None or not math.isfinite(number) or number < 0:
+        raise RefusedError("should be a finite number of at least 0, not a bool")
+    return number
+
+
+def _scale_integer(value: Any) -> Any:
+    if isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)):
+        raise RefusedError("should be a finite integer, not a bool")
+    _int1(value)
+    return value
+
+
+_CHOICES: dict[str, Callable[[Any, tuple[Any, ...]], Any]] = {
+    "any-case": _any_case,
+    "any-case?": _any_case_or_null,
+    "exactly": _exactly,
+}
+
+_READS: dict[str, Callable[[Any], Any]] = {
+    "number": _is((int, float), "a number"),
+    "number?": _is((int, float), "a number", null=True),
+    "bits": _is(int, "true or false"),
+    "text?": _is(str, "text", null=True),
+    "mapping": _is(dict, "a mapping"),
+    "mapping?": _is(dict, "a mapping", null=True),
+    "filled": _filled,
+    "texts": _texts,
+    "auto-or-texts": _auto_or_texts,
+    "auto-or-int": _auto_or_int,
+    "text-as-list": _text_as_list,
+    "null-as-mapping": _null_as_mapping,
+    "loss-scale": _loss_scale,
+    "scale-integer": _scale_integer,
+}
