@@ -192,6 +192,8 @@ def evaluate(node: ast.expr, names: Mapping[str, Any] | None = None) -> Any:
             return [evaluate(element, {**known, name: item}) for item in evaluate(source, known)]
         case ast.Call(func=ast.Attribute(value=text, attr="lower" | "upper" as method), args=[]):
             return getattr(str(evaluate(text, known)), method)()
+        case ast.Call(func=ast.Name(id="int"), args=[number], keywords=[]):
+            return int(evaluate(number, known))
     raise NotConstantError(ast.unparse(node))
 
 

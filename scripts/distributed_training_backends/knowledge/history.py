@@ -1,0 +1,64 @@
+"""Facts as spans of releases: a tree of names whose leaves are lists of [first, last or null, value].
+
+A file of such facts has the list of its `releases`; null as the last release means that the newest one still has
+the fact with that value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from distributed_training_backends.resources import load_json
+
+
+@cache
+def _positions(file: str) -> Mapping[str | None, int]:
+    """Where each release stands in the file's list; null stands for the newest."""
+    releases: list[str] = load_json(file)["releases"]
+    return {**{name: place for place, name in enumerate(releases)}, None: len(releases) - 1}
+
+
+def branch(file: str, path: tuple[str, ...]) -> Any:
+    """What lies under a path: a mapping of names, a list of spans, or an empty mapping where nothing is known."""
+    found: Any = load_json(file)
+    for name in path:
+        found = found.get(name, {}) if isinstance(found, dict) else {}
+    return found
+
+
+@cache
+def at(file: str, path: tuple[str, ...], release: str) -> dict[str, Any]:
+    """The facts under a path as they are in one listed release; names that the release lacks are left out.
+
+    The answer is shared: do not change it.
+    """
+    return _at(branch(file, path), _positions(file), _positions(file)[release])
+
+
+def _at(below: Mapping[str, Any], positions: Mapping[str | None, int], place: int) -> dict[str, Any]:
+    found = {}
+    for name, item in below.items():
+        if isinstance(item, dict):
+            inner = _at(item, positions, place)
+            if inner:
+                found[name] = inner
+            continue
+        for first, last, value in item:
+            if positions[first] <= place <= positions[last]:
+                found[name] = value
+                break
+    return found
+
+
+def presence(file: str, path: tuple[str, ...]) -> list[tuple[str, str | None]]:
+    """The spans of releases that have a fact, whatever its value."""
+    positions = _positions(file)
+    joined: list[tuple[str, str | None]] = []
+    for first, last, _ in branch(file, path) or ():
+        if joined and positions[joined[-1][1]] + 1 == positions[first]:
+            joined[-1] = (joined[-1][0], last)
+        else:
+            joined.append((first, last))
+    return joined
