@@ -1,0 +1,75 @@
+"""Who reads a DeepSpeed JSON decides its fate: DeepSpeed itself, Accelerate, or the Transformers Trainer.
+
+A lone file is an error only if none of them takes it. Where the file says who is meant (an "auto" means Accelerate or
+the Trainer, since DeepSpeed itself fills in nothing), a warning names a meant reader that refuses it; refusals by
+the others are one info.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from distributed_training_backends.model import Consumer, Finding, Severity
+from distributed_training_backends.sources.document import Document
+
+NAMES: Mapping[Consumer, str] = {"deepspeed": "DeepSpeed itself", "accelerate": "Accelerate", "trainer": "the Trainer"}
+Findings = Mapping[Consumer, Sequence[Finding]]
+
+
+def combine(document: Document, by_reader: Findings) -> Iterator[Finding]:
+    """Make one list of what the readers say about a lone file."""
+    refusing = [reader for reader, findings in by_reader.items() if errors(findings)]
+    meant = intended(document.data)
+    taking = [reader for reader in by_reader if reader not in refusing]
+    best = [reader for reader in meant if reader in taking] or taking or meant or ["deepspeed"]
+    yield from by_reader[best[0]]
+    if not taking:
+        return
+    if meant and best[0] not in meant:
+        yield from (as_warning(finding, meant[0]) for finding in errors(by_reader[meant[0]]))
+    others = [reader for reader in refusing if not (meant and best[0] not in meant and reader == meant[0])]
+    if others:
+        yield others_refuse(others, by_reader)
+
+
+def errors(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings by which a reader refuses the file."""
+    return [finding for finding in findings if finding.severity is Severity.ERROR]
+
+
+def intended(data: Any) -> list[Consumer]:
+    """The readers that the file is written for, as far as it says: an "auto" needs Accelerate or the Trainer."""
+    return ["accelerate", "trainer"] if holds_auto(data) else []
+
+
+def holds_auto(data: Any) -> bool:
+    """Tell whether any value is "auto"."""
+    waiting = [data]
+    while waiting:
+        node = waiting.pop()
+        if node == "auto":
+            return True
+        if isinstance(node, dict):
+            waiting.extend(node.values())
+        elif isinstance(node, list):
+            waiting.extend(node)
+    return False
+
+
+def as_warning(finding: Finding, reader: Consumer) -> Finding:
+    """What a meant reader refuses, while another one takes the file."""
+    return replace(finding, severity=Severity.WARNING, message=f"{NAMES[reader]} refuses this: {finding.message}")
+
+
+def others_refuse(readers: Sequence[Consumer], by_reader: Findings) -> Finding:
+    """One info for the refusals of readers that the file is not written for, at the first reader's first error."""
+    first = errors(by_reader[readers[0]])[0]
+    said = "; ".join(f"{NAMES[reader]}: {errors(by_reader[reader])[0].message}" for reader in readers)
+    names = " and ".join(NAMES[reader] for reader in readers)
+    message = f"{names} would refuse this file (--consumer chooses the reader). {said}"
+    return replace(
+        first, code="DSP000", name="other-readers-refuse", severity=Severity.INFO, message=message, fix=None,
+        reference="references/rules/deepspeed.md#dsp000",
+    )

@@ -1,0 +1,250 @@
+"""What `accelerate launch --config_file FILE` makes of a cluster config, in a given release.
+
+This follows commands/launch.py of Accelerate step by step (`load_config_from_file`, `_validate_launch_command`,
+`launch_command`): which launcher a file takes, and which value every launch option ends up with. It raises nothing:
+what the library refuses is said by the rules, and the flow goes on with what is readable, so that one call can name
+several faults. Sources: 1.15.0 and older releases, commands/launch.py and commands/config/config_args.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from distributed_training_backends.knowledge import accelerate as knowledge
+from distributed_training_backends.model import Context, Pointer
+from distributed_training_backends.sources.document import At, Document
+from distributed_training_backends.versions import in_span
+
+Route = Literal["deepspeed", "fsdp", "megatron", "multi_device", "tensor_parallel", "tpu", "simple"]
+ROUTES: Mapping[str, Route] = {
+    "DEEPSPEED": "deepspeed",
+    "FSDP": "fsdp",
+    "MEGATRON_LM": "megatron",
+    "XLA": "tpu",
+    "TPU": "tpu",
+    "TP": "tensor_parallel",
+}
+ELASTIC_ROUTES: tuple[Route, ...] = ("fsdp", "megatron", "multi_device", "tensor_parallel")
+SEPARATE = ("compute_environment", "mixed_precision", "distributed_type")
+BLOCKS = (
+    "deepspeed_config",
+    "fsdp_config",
+    "tp_config",
+    "megatron_lm_config",
+    "dynamo_config",
+    "ipex_config",
+    "mpirun_config",
+    "fp8_config",
+    "parallelism_config",
+)
+FROM_CONTEXT = ("num_processes", "num_machines", "machine_rank", "main_process_ip", "main_process_port")
+
+
+class Arg(NamedTuple):
+    """The value of a launch option, and where the file gives it (None: the parser's default or the context)."""
+
+    value: Any
+    pointer: Pointer | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Launch:
+    """A cluster config after the merge with the launch options. `arguments` is keyed by the options' destinations."""
+
+    document: Document
+    release: str
+    route: Route
+    distributed_type: Any
+    arguments: Mapping[str, Arg]
+    context: Context
+
+    def value(self, name: str) -> Any:
+        """The value of an option; None when no such option exists."""
+        found = self.arguments.get(name)
+        return found.value if found else None
+
+    def given(self, name: str) -> bool:
+        """Tell whether the file gives the option's value."""
+        found = self.arguments.get(name)
+        return found is not None and found.pointer is not None
+
+    def at(self, name: str, part: Literal["key", "value"] = "value") -> At:
+        """Point at the entry that gives an option its value, or else at `distributed_type`."""
+        found = self.arguments.get(name)
+        pointer = found.pointer if found and found.pointer is not None else ("distributed_type",)
+        return At(self.document, pointer, part)
+
+    def since(self, release: str) -> bool:
+        """Tell whether the target is at least this release."""
+        return in_span(self.release, release, None)
+
+    def before(self, release: str) -> bool:
+        """Tell whether the target is older than this release."""
+        return not in_span(self.release, release, None)
+
+    @property
+    def elastic(self) -> bool:
+        """Tell whether the workers are started by torchrun's own code (`torch.distributed.run`)."""
+        return self.route in ELASTIC_ROUTES or (self.route == "deepspeed" and not self.deepspeed_runner)
+
+    @property
+    def deepspeed_runner(self) -> bool:
+        """Tell whether the `deepspeed` program starts the workers: several machines and not `standard`."""
+        machines = self.value("num_machines")
+        several = is_number(machines) and machines > 1
+        return self.route == "deepspeed" and several and self.value("deepspeed_multinode_launcher") != "standard"
+
+    @property
+    def world(self) -> int | None:
+        """The number of processes in all, if it is known and a plain integer."""
+        count = self.value("num_processes")
+        return count if isinstance(count, int) and not isinstance(count, bool) and count > 0 else None
+
+    @property
+    def uses_parallelism(self) -> bool:
+        """Tell whether the `parallelism_config` block is exported to the workers (since 1.10.0)."""
+        routes: tuple[Route, ...] = ELASTIC_ROUTES if self.before("1.12.0") else (*ELASTIC_ROUTES, "deepspeed")
+        return self.since("1.10.0") and self.route in routes and self.value("use_parallelism_config") is True
+
+
+def is_number(value: object) -> bool:
+    """Tell whether a value takes part in comparisons with integers, as bool does in Python."""
+    return isinstance(value, (int, float))
+
+
+def is_cluster(document: Document) -> bool:
+    """Tell whether Accelerate reads the file as a ClusterConfig: only where `compute_environment` says so or is absent.
+
+    A misspelt value makes a SageMakerConfig of the file; here it counts as a cluster unless it names SageMaker.
+    """
+    environment = document.get("compute_environment")
+    return not (isinstance(environment, str) and "SAGEMAKER" in environment.upper())
+
+
+def route_of(distributed_type: object, release: str) -> Route | None:
+    """The launcher that a `distributed_type` takes in a release; None when the release refuses the value."""
+    if not isinstance(distributed_type, str):
+        return "simple"
+    if distributed_type not in knowledge.for_release(release).enum("DistributedType").values():
+        return None
+    if distributed_type in ROUTES:
+        return ROUTES[distributed_type]
+    return "multi_device" if distributed_type in multi_device_types(release) else "simple"
+
+
+def multi_device_types(release: str) -> frozenset[str]:
+    """The types that set `args.multi_gpu`: up to 0.20 only MULTI_GPU, and MULTI_CPU never."""
+    if not in_span(release, "0.21.0", None):
+        return frozenset({"MULTI_GPU"})
+    values = knowledge.for_release(release).enum("DistributedType").values()
+    return frozenset(value for value in values if str(value).startswith("MULTI_") and value != "MULTI_CPU")
+
+
+def launch_of(document: Document, release: str, context: Context) -> Launch | None:
+    """Merge a cluster config with the launch options; None when the file is no cluster config or has no launcher."""
+    if not isinstance(document.data, dict) or not is_cluster(document):
+        return None
+    config = processed(document, release)
+    kind = config.get("distributed_type", Arg(None)).value
+    route = route_of(kind, release) or route_of(intended_type(kind, release), release)
+    if route is None or "distributed_type" not in config:
+        return None
+    arguments = {name: Arg(option.default) for name, option in knowledge.for_release(release).options.items()}
+    for name in FROM_CONTEXT:
+        if (given := getattr(context, name)) is not None:
+            arguments[name] = Arg(given)
+    arguments["use_parallelism_config"] = Arg(config["parallelism_config"].value != {})
+    merge(config, arguments, release)
+    settle_precision(config, arguments, context)
+    return Launch(document, release, route, kind, arguments, context)
+
+
+def intended_type(value: object, release: str) -> str | None:
+    """The type that was most likely meant: the same letters in another case or with other separators."""
+    if not isinstance(value, str):
+        return None
+    plain = value.upper().replace("-", "_").strip()
+    aliases = {"DDP": "MULTI_GPU", "MEGATRON": "MEGATRON_LM", "FSDP2": "FSDP", "TPU": "XLA", "NONE": "NO"}
+    plain = aliases.get(plain, plain)
+    return plain if plain in knowledge.for_release(release).enum("DistributedType").values() else None
+
+
+def processed(document: Document, release: str) -> dict[str, Arg]:
+    """The fields of ClusterConfig after `process_config` and `__post_init__`, with unknown keys left out."""
+    data: dict[Any, Any] = document.data
+    fields = knowledge.for_release(release).cluster_fields
+    config = {name: Arg(default) for name, default in fields.items()}
+    config |= {name: Arg(value, (name,)) for name, value in data.items() if name in fields}
+    config.setdefault("parallelism_config", Arg(None))
+    for name, old in legacy_fields(data):
+        config.setdefault(name, old)
+        if name not in data:
+            config[name] = old
+    if data.get("distributed_type") == "NO" and "num_processes" not in data and in_span(release, "0.34.0", None):
+        config["num_processes"] = Arg(1)
+    for name in BLOCKS:
+        if name in config and config[name].value is None:
+            config[name] = Arg({}, config[name].pointer)
+    return {name: arg for name, arg in config.items() if name in data or name != "distributed_type"}
+
+
+def legacy_fields(data: Mapping[Any, Any]) -> Iterator[tuple[str, Arg]]:
+    """Keys of old files that are still converted: `fp16` and `dynamo_backend` at the top."""
+    if data.get("fp16"):
+        yield "mixed_precision", Arg("fp16", ("fp16",))
+    backend = data.get("dynamo_backend")
+    if "dynamo_backend" in data:
+        yield "dynamo_config", Arg({} if backend == "NO" else {"dynamo_backend": backend}, None)
+
+
+def merge(config: Mapping[str, Arg], arguments: dict[str, Arg], release: str) -> None:
+    """Copy blocks key by key, and each scalar whose option is still None."""
+    for name, field in config.items():
+        if isinstance(field.value, dict):
+            for key, value in block_entries(name, field.value, release):
+                if key not in FROM_CONTEXT or arguments.get(key, Arg(None)).value is None:
+                    arguments[key] = Arg(value[1], (name, value[0]) if field.pointer else None)
+        elif name not in SEPARATE and arguments.get(name, Arg(None)).value is None:
+            arguments[name] = field
+    if arguments["gpu_ids"].value is None:
+        arguments["gpu_ids"] = Arg("all")
+    if arguments.get("dynamo_backend", Arg(None)).value is None:
+        arguments["dynamo_backend"] = Arg("no")
+
+
+def block_entries(block: str, data: Mapping[Any, Any], release: str) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """The option that each key of a block sets: (destination, (key, value))."""
+    if block not in merged_blocks(release):
+        return
+    for key, value in data.items():
+        yield destination(block, str(key), release), (key, value)
+
+
+def merged_blocks(release: str) -> frozenset[str]:
+    """The blocks that the merge loop of a release knows; from 1.4.0 on it takes every mapping."""
+    fields = knowledge.for_release(release).cluster_fields
+    known = {name for name in BLOCKS if name in fields}
+    return frozenset(known if in_span(release, "1.4.0", None) else known - {"fp8_config"})
+
+
+def destination(block: str, key: str, release: str) -> str:
+    """The option that a key of a block sets: `fsdp_config.version` sets `fsdp_version`."""
+    if block == "fsdp_config":
+        bare = not key.startswith("fsdp") if in_span(release, "1.4.0", None) else "fsdp" not in key
+        return f"fsdp_{key}" if bare else key
+    if block == "fp8_config" and not key.startswith("fp8"):
+        return f"fp8_{key}"
+    if block == "dynamo_config" and not key.startswith("dynamo_") and in_span(release, "1.14.0", None):
+        return f"dynamo_{key}"
+    return key
+
+
+def settle_precision(config: Mapping[str, Arg], arguments: dict[str, Arg], context: Context) -> None:
+    """The command line decides `mixed_precision`, else the file, else "no"."""
+    if context.mixed_precision:
+        arguments["mixed_precision"] = Arg(context.mixed_precision)
+        return
+    given = config.get("mixed_precision", Arg(None))
+    arguments["mixed_precision"] = Arg("no", given.pointer) if given.value is None else given

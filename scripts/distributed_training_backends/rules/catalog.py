@@ -1,0 +1,15 @@
+"""The list of rule modules. Importing them registers their rules."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+
+MODULES = ("accelerate_file",)
+
+
+@cache
+def load() -> None:
+    """Register all rules."""
+    for name in MODULES:
+        import_module(f"distributed_training_backends.rules.{name}")

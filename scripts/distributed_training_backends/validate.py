@@ -1,0 +1,124 @@
+"""Documents in, findings out: gathers what belongs together, runs the rules, and sorts what they say by file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from distributed_training_backends import consumers, edits
+from distributed_training_backends.flow.inputs import DeepSpeedFile, cluster_inputs, lone_inputs
+from distributed_training_backends.model import (
+    Consumer,
+    Context,
+    FileReport,
+    Finding,
+    Kind,
+    Severity,
+    Targets,
+    verdict_of,
+)
+from distributed_training_backends.rules import catalog
+from distributed_training_backends.rules.registry import Hit, Rule, run_rules
+from distributed_training_backends.sources.document import Document
+from distributed_training_backends.sources.yaml_source import ignores
+
+READERS: tuple[Consumer, ...] = ("deepspeed", "accelerate", "trainer")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to judge: the targets, the context, a forced kind, and which codes to show (prefixes of codes)."""
+
+    targets: Targets
+    context: Context = field(default_factory=Context)
+    kind: Kind | None = None
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    check_imports: bool = False
+
+
+def judge(documents: Sequence[Document], links: Mapping[str, Document], options: Options) -> Iterator[FileReport]:
+    """Judge documents that were given together.
+
+    `links` gives, for the path of an Accelerate config, the DeepSpeed file that it names. A file that another one
+    names is judged with it, for Accelerate, and reported in its own place.
+    """
+    found: dict[str, list[Finding]] = {document.path: [] for document in documents}
+    everyone = {document.path: document for document in (*documents, *links.values())}
+    linked = {document.path for document in links.values()}
+    for document in documents:
+        if document.path in linked:
+            continue
+        for finding in unit_findings(document, links.get(document.path), options):
+            found.setdefault(finding.place.path, []).append(finding)
+    for path in dict.fromkeys([*found, *everyone]):
+        yield report(everyone[path], found.get(path, []), options)
+
+
+def unit_findings(document: Document, companion: Document | None, options: Options) -> Iterator[Finding]:
+    """The findings of one unit: a document and the DeepSpeed file that it names."""
+    targets, context = options.targets, options.context
+    if document.kind == "deepspeed":
+        yield from deepspeed_findings(document, options)
+        return
+    inputs = cluster_inputs(document, targets, context) if document.kind == "accelerate" else lone_inputs(document)
+    if companion is not None:
+        inputs["deepspeed"] = DeepSpeedFile(companion, "accelerate", targets, context, inputs.get("launch"))
+    yield from run(inputs, options)
+
+
+def deepspeed_findings(document: Document, options: Options) -> Iterator[Finding]:
+    """The findings of a lone DeepSpeed file: for the reader that is asked for, or over all readers."""
+    asked = options.context.consumer
+    readers = READERS if asked == "auto" else (asked,)
+    by_reader = {
+        reader: list(run({"deepspeed": DeepSpeedFile(document, reader, options.targets, options.context)}, options))
+        for reader in readers
+    }
+    yield from by_reader[asked] if asked != "auto" else consumers.combine(document, by_reader)
+
+
+def run(inputs: dict[str, Any], options: Options) -> Iterator[Finding]:
+    """Run the rules on a unit's inputs."""
+    catalog.load()
+    shared = {"targets": options.targets, "context": options.context}
+    for rule, severity, hit in run_rules({**inputs, **shared}, dict(options.targets.items())):
+        yield finding_of(rule, severity, hit)
+
+
+def finding_of(rule: Rule, severity: Severity, hit: Hit) -> Finding:
+    """Resolve the positions and the fix of a hit."""
+    document = hit.at.document
+    fix = edits.resolve(document, hit.repair) if hit.repair is not None else None
+    related = tuple(at.document.place(at) for at in hit.related)
+    return Finding(rule.code, rule.name, severity, hit.message, document.place(hit.at), fix, rule.page, related)
+
+
+def report(document: Document, findings: Iterable[Finding], options: Options) -> FileReport:
+    """Make the report of one file: what is selected and not ignored, in order, each finding once."""
+    silenced = ignores(document) if document.syntax == "yaml" else {}
+    shown = {finding: None for finding in findings if selected(finding.code, options)}
+    kept = [finding for finding in shown if not is_silenced(finding, silenced)]
+    ordered = tuple(sorted(kept, key=lambda finding: finding.order))
+    return FileReport(document.path, document.kind, verdict_of(ordered), ordered, document.text)
+
+
+def selected(code: str, options: Options) -> bool:
+    """Tell whether --select and --ignore let a code through; the longer prefix wins."""
+    chosen = max((len(prefix) for prefix in options.select if code.startswith(prefix)), default=-1)
+    dropped = max((len(prefix) for prefix in options.ignore if code.startswith(prefix)), default=-1)
+    return (chosen >= 0 or not options.select) and dropped <= chosen if dropped >= 0 else chosen >= 0 or not options.select
+
+
+def is_silenced(finding: Finding, silenced: Mapping[int, frozenset[str] | None]) -> bool:
+    """Tell whether a comment on the finding's line silences its code."""
+    if finding.place.line not in silenced:
+        return False
+    codes = silenced[finding.place.line]
+    return codes is None or finding.code in codes
+
+
+def demoted(finding: Finding, severity: Severity, prefix: str = "") -> Finding:
+    """The same finding with less weight."""
+    return replace(finding, severity=severity, message=prefix + finding.message)
