@@ -35,12 +35,15 @@ def config_facts(package: Path) -> Facts:
     launch = parse(package / "commands/launch.py")
     kinds = parse(package / "utils/dataclasses.py")
     known_enums = enums(kinds)
+    custom_parser = package / "commands/utils.py"
+    parser_source = custom_parser.read_text(encoding="utf-8") if custom_parser.exists() else ""
     members = {f"{path[1]}.{path[2]}": value for path, value in known_enums.items()}
     return {
         **config_fields(loader, names),
         **loading(classes(loader)["BaseConfig"], members),
-        **options(functions(launch)["launch_command_parser"], names),
-        **option_spelling(package),
+        ("command_line", "hyphens"): "class CustomArgumentParser" in parser_source,
+        ("command_line", "remembers_given"): "nondefault" in parser_source,
+        **options(functions(launch)["launch_command_parser"], names, "class CustomArgumentParser" in parser_source),
         **merging(functions(launch)["_validate_launch_command"]),
         **known_enums,
         **literals(kinds),
@@ -122,8 +125,11 @@ def _when_missing(key: str, test: ast.expr, body: list[ast.stmt], names: Mapping
 # --- the command line ----------------------------------------------------------------------------------------
 
 
-def options(function: FunctionNode, names: Mapping[str, Any]) -> Facts:
-    """Every option of ``accelerate launch``, and the first sentence of its help apart from it."""
+def options(function: FunctionNode, names: Mapping[str, Any], custom_parser: bool) -> Facts:
+    """Every option of ``accelerate launch``, and the first sentence of its help apart from it.
+
+    The custom parser (since 0.28.0) leaves a flag that is in no group at None until it is given.
+    """
     groups: dict[str, str] = {}
     facts: Facts = {}
     for node in ast.walk(function):
@@ -136,6 +142,11 @@ def options(function: FunctionNode, names: Mapping[str, Any]) -> Facts:
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="add_argument")):
                 dest, record, text = _option(node, names)
+                if ("options", dest) in facts:  # `--no_tpu_cluster`: the first option of a destination sets its default
+                    facts["options", dest]["negated"] = record["flags"]
+                    continue
+                if record.get("action") == "store_true" and "default" not in record:
+                    record["default"] = None if custom_parser and owner == "parser" else False
                 facts["options", dest] = {**record, **({"group": groups[owner]} if owner in groups else {})}
                 facts["help", dest] = first_sentence(text)
     return facts
@@ -150,19 +161,7 @@ def _option(call: ast.Call, names: Mapping[str, Any]) -> tuple[str, dict[str, An
     record: dict[str, Any] = {"flags": flags} if flags[0].startswith("-") else {"flags": []}
     for name, node in given.items():
         record[name] = ast.unparse(node) if name == "type" else value_or_text(node, {**names, **LIBRARY_NAMES})
-    if record.get("action") == "store_true":
-        record.setdefault("default", False)
     return dest, record, text
-
-
-def option_spelling(package: Path) -> Facts:
-    """Whether ``--num-processes`` stands for ``--num_processes``, and given options are remembered."""
-    path = package / "commands/utils.py"
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    return {
-        ("command_line", "hyphens"): "CustomArgumentParser" in text,
-        ("command_line", "remembers_given"): "nondefault" in text,
-    }
 
 
 # --- file into command line ----------------------------------------------------------------------------------

@@ -29,7 +29,10 @@ class Field(NamedTuple):
 
 
 class Option(NamedTuple):
-    """An option of `accelerate launch`; `flags` are all spellings, none for a positional argument."""
+    """An option of `accelerate launch`; `flags` are all spellings, none for a positional argument.
+
+    `negated` has the flags that set the same destination to false.
+    """
 
     dest: str
     flags: tuple[str, ...]
@@ -40,6 +43,7 @@ class Option(NamedTuple):
     nargs: str | int | None
     group: str | None
     help: str
+    negated: tuple[str, ...] = ()
 
 
 class Prefix(NamedTuple):
@@ -297,12 +301,9 @@ def _fitted(names: Iterable[str], pattern: str, argument: str) -> tuple[str, ...
 
 def _option(dest: str, record: Mapping[str, Any], text: str, hyphens: bool) -> Option:
     choices = record.get("choices")
-    flags = dict.fromkeys(record["flags"])
-    if hyphens:
-        flags.update(dict.fromkeys("--" + flag[2:].replace("_", "-") for flag in flags if flag.startswith("--")))
     return Option(
         dest,
-        tuple(flags),
+        _spellings(record["flags"], hyphens),
         record.get("type"),
         None if choices is None else tuple(choices),
         record.get("default"),
@@ -310,4 +311,11 @@ def _option(dest: str, record: Mapping[str, Any], text: str, hyphens: bool) -> O
         record.get("nargs"),
         record.get("group"),
         text,
+        _spellings(record.get("negated", ()), hyphens),
     )
+
+
+def _spellings(flags: Iterable[str], hyphens: bool) -> tuple[str, ...]:
+    long = [flag for flag in flags if flag.startswith("--")]
+    more = ["--" + flag[2:].replace("_", "-") for flag in long] if hyphens else []
+    return tuple(dict.fromkeys([*flags, *more]))
