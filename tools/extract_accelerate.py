@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import releases as pinned
+from extract_classes import class_facts
 from extract_config import config_facts
+from extract_environment import environment_facts
 from extract_launcher import launcher_facts
 from extraction import Facts, Tree, differences, dump, encode, facts_of
 
@@ -27,10 +29,10 @@ COMMAND = "python tools/extract_accelerate.py --write"
 
 
 def core_facts(package: Path) -> Facts:
-    return {**config_facts(package), **launcher_facts(package)}
+    return {**config_facts(package), **launcher_facts(package), **environment_facts(package)}
 
 
-FILES: dict[str, Callable[[Path], Facts]] = {"accelerate.json": core_facts}
+FILES: dict[str, Callable[[Path], Facts]] = {"accelerate.json": core_facts, "accelerate_api.json": class_facts}
 
 
 def extract(names: Iterable[str], locate: Callable[[str], Path], facts: Callable[[Path], Facts]) -> dict[str, Facts]:

@@ -12,6 +12,7 @@ from extraction import (
     Facts,
     FunctionNode,
     NotConstantError,
+    annotation_text,
     assignments,
     classes,
     constants,
@@ -68,7 +69,7 @@ def config_fields(module: ast.Module, names: Mapping[str, Any]) -> Facts:
     for owner in CONFIG_CLASSES:
         known = dict(names)
         for name, annotation, value in assignments(classes(module)[owner]):
-            record: dict[str, Any] = {"type": ast.unparse(annotation)} if annotation else {}
+            record: dict[str, Any] = {"type": annotation_text(annotation)} if annotation else {}
             if value is not None:
                 record.update(dataclass_default(value, known))
                 known[name] = record.get("default")

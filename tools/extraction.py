@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -254,6 +255,11 @@ def dataclass_default(node: ast.expr, names: Mapping[str, Any] | None = None) ->
     return {}
 
 
+def annotation_text(node: ast.expr) -> str:
+    """A type as written, with ``List[str]`` of older releases spelled ``list[str]``."""
+    return re.sub(r"\b(List|Dict|Tuple|Set|Type)\[", lambda found: found[0].lower(), ast.unparse(node))
+
+
 def parameters(function: FunctionNode, names: Mapping[str, Any] | None = None) -> Facts:
     """(name,) → {"type", "default"} of a function's parameters, without ``self``."""
     arguments = function.args
@@ -265,7 +271,7 @@ def parameters(function: FunctionNode, names: Mapping[str, Any] | None = None) -
     ]
     found: Facts = {}
     for argument, default in pairs:
-        record = {} if argument.annotation is None else {"type": ast.unparse(argument.annotation)}
+        record = {} if argument.annotation is None else {"type": annotation_text(argument.annotation)}
         if default is not None:
             record["default"] = value_or_text(default, names)
         if argument.arg not in ("self", "cls"):

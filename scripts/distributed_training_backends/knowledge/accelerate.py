@@ -222,6 +222,10 @@ class AccelerateRelease:
             else:
                 yield dest
 
+    def read_from_environment(self, variable: str) -> tuple[str, ...]:
+        """The places in Accelerate that read an environment variable, as `module:Class.method`; empty if none does."""
+        return tuple(self.section("environment").get(variable, ()))
+
     # --- names with values ---
 
     def enum(self, name: str) -> Mapping[str, Any]:

@@ -1,0 +1,70 @@
+"""The Python surface of each Accelerate release: parameters of plugins, handlers, configs and entry points.
+
+Every fact comes from `data/accelerate_api.json`, which is read only when this module is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from distributed_training_backends.knowledge import history
+from distributed_training_backends.knowledge.accelerate import nearest
+
+DATA = "accelerate_api.json"
+
+
+class Parameter(NamedTuple):
+    """A parameter of a class or function.
+
+    `allowed` are the values, and `instance` the types (`None` among them), beside which the class raises when it is
+    built; its own default always passes. Both are empty where it does not look.
+    """
+
+    name: str
+    type: str
+    default: Any
+    required: bool
+    allowed: tuple[Any, ...] = ()
+    instance: tuple[str, ...] = ()
+
+
+@cache
+def parameters(owner: str, release: str) -> Mapping[str, Parameter]:
+    """The parameters of `Accelerator`, `Accelerator.prepare`, `BnbQuantizationConfig`, `notebook_launcher` and so on.
+
+    Inherited fields are included. Empty where the release has no such class or function.
+    """
+    known = nearest(release)
+    found: dict[str, Parameter] = {}
+    for base in history.at(DATA, ("bases",), known).get(owner, ()):
+        found.update(parameters(base, known))
+    records = history.at(DATA, ("parameters", owner), known)
+    return {**found, **{name: _parameter(name, record) for name, record in records.items()}}
+
+
+def owners(release: str) -> frozenset[str]:
+    """The classes and functions whose parameters are known in a release."""
+    return frozenset(history.at(DATA, ("parameters",), nearest(release)))
+
+
+def quantization(release: str) -> Mapping[str, Parameter]:
+    """The fields of `BnbQuantizationConfig` (since 0.21.0)."""
+    return parameters("BnbQuantizationConfig", release)
+
+
+def spans(owner: str, name: str) -> list[tuple[str, str | None]]:
+    """The releases in which a class or function has a parameter of its own (not an inherited one)."""
+    return history.presence(DATA, ("parameters", owner, name))
+
+
+def _parameter(name: str, record: Mapping[str, Any]) -> Parameter:
+    return Parameter(
+        name,
+        record.get("type", "Any"),
+        record.get("default"),
+        "default" not in record and not name.startswith("*"),
+        tuple(record.get("allowed", ())),
+        tuple(record.get("instance", ())),
+    )
