@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from distributed_training_backends import consumers, edits
@@ -105,10 +105,13 @@ def report(document: Document, findings: Iterable[Finding], options: Options) ->
 
 
 def selected(code: str, options: Options) -> bool:
-    """Tell whether --select and --ignore let a code through; the longer prefix wins."""
-    chosen = max((len(prefix) for prefix in options.select if code.startswith(prefix)), default=-1)
-    dropped = max((len(prefix) for prefix in options.ignore if code.startswith(prefix)), default=-1)
-    return (chosen >= 0 or not options.select) and dropped <= chosen if dropped >= 0 else chosen >= 0 or not options.select
+    """Tell whether --select and --ignore let a code through; the longer prefix wins, --select where both are equal."""
+
+    def longest(prefixes: Sequence[str]) -> int:
+        return max((len(prefix) for prefix in prefixes if code.startswith(prefix)), default=-1)
+
+    chosen, dropped = longest(options.select), longest(options.ignore)
+    return (chosen >= 0 or not options.select) and (dropped < 0 or chosen >= dropped)
 
 
 def is_silenced(finding: Finding, silenced: Mapping[int, frozenset[str] | None]) -> bool:
@@ -117,8 +120,3 @@ def is_silenced(finding: Finding, silenced: Mapping[int, frozenset[str] | None])
         return False
     codes = silenced[finding.place.line]
     return codes is None or finding.code in codes
-
-
-def demoted(finding: Finding, severity: Severity, prefix: str = "") -> Finding:
-    """The same finding with less weight."""
-    return replace(finding, severity=severity, message=prefix + finding.message)

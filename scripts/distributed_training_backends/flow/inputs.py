@@ -54,7 +54,7 @@ def cluster_inputs(document: Document, targets: Targets, context: Context) -> di
 
 
 def lone_inputs(document: Document) -> dict[str, Any]:
-    """The input that a lone file of another kind gives: fsdp_file, parallelism_file, fp8_file, quantization, trainer."""
+    """The input of a lone file of another kind: fsdp_file, parallelism_file, fp8_file, quantization or trainer."""
     names = {
         "fsdp": "fsdp_file",
         "parallelism": "parallelism_file",

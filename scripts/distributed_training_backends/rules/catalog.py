@@ -5,7 +5,13 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
-MODULES = ("accelerate_file",)
+MODULES = (
+    "accelerate_file",
+    "accelerate_blocks",
+    "accelerate_unread",
+    "launch_counts",
+    "launch_machines",
+)
 
 
 @cache

@@ -1,0 +1,233 @@
+"""A DeepSpeed config as DeepSpeed itself gets it: after Accelerate or the Trainer has filled it in.
+
+DeepSpeed reads the file as it is. Accelerate's `DeepSpeedPlugin` and `Accelerator._prepare_deepspeed` replace some of
+the values "auto" and add what they need; the Trainer fills in from TrainingArguments first and then hands the file to
+Accelerate. What stands in for a value that only the run knows is a plain example of it, named in `filled`.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Literal
+
+from distributed_training_backends.flow.inputs import DeepSpeedFile
+from distributed_training_backends.knowledge import deepspeed as knowledge
+from distributed_training_backends.knowledge.deepspeed import DeepSpeedRelease, Key
+from distributed_training_backends.knowledge.pydantic_values import RefusedError, effective
+from distributed_training_backends.model import Pointer
+from distributed_training_backends.resources import load_json
+from distributed_training_backends.sources.document import At, Document
+from distributed_training_backends.versions import covers
+
+MISSING = object()
+PRECISIONS = ("fp16", "bf16")
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What DeepSpeed is given. `data` is the filled config, `filled` the dotted paths that a reader put there."""
+
+    file: DeepSpeedFile
+    data: dict[str, Any]
+    filled: frozenset[str]
+
+    @property
+    def document(self) -> Document:
+        """The file."""
+        return self.file.document
+
+    @property
+    def release(self) -> str:
+        """The DeepSpeed release that is judged."""
+        return self.file.release
+
+    @cached_property
+    def facts(self) -> DeepSpeedRelease:
+        """What that release reads."""
+        return knowledge.for_release(self.release)
+
+    def covers(self, spans: str) -> bool:
+        """Tell whether the spans hold the DeepSpeed release."""
+        return covers(spans, self.release)
+
+    def pointer(self, path: str) -> Pointer | None:
+        """Where a setting stands in the file, under whichever of its names; None when it is not written."""
+        key = self.facts.key_at(path)
+        section = path.rpartition(".")[0]
+        steps = tuple(section.split(".")) if section else ()
+        for name in key.names if key else (path.rpartition(".")[2],):
+            if self.document.has(*steps, name):
+                return (*steps, name)
+        return None
+
+    def written(self, path: str) -> bool:
+        """Tell whether the file itself has the setting."""
+        return self.pointer(path) is not None
+
+    def at(self, path: str, part: Literal["key", "value"] = "value") -> At:
+        """Point at a setting, or at the nearest block that would hold it."""
+        return At(self.document, self.pointer(path) or tuple(path.split(".")), part)
+
+    def entry(self, path: str) -> Any:
+        """The value as DeepSpeed is given it, or MISSING."""
+        key = self.facts.key_at(path)
+        section, _, name = path.rpartition(".")
+        block = self.block(section)
+        for spelling in key.names if key else (name,):
+            if spelling in block:
+                return block[spelling]
+        return MISSING
+
+    def block(self, path: str) -> dict[str, Any]:
+        """The mapping at a path; empty where there is none."""
+        node: Any = self.data
+        for step in path.split(".") if path else ():
+            node = node.get(step) if isinstance(node, dict) else None
+        return node if isinstance(node, dict) else {}
+
+    def value(self, path: str) -> Any:
+        """The value that takes effect: the default where nothing is given, None where what is given is refused."""
+        key = self.facts.key_at(path)
+        given = self.entry(path)
+        if key is None:
+            return None if given is MISSING else given
+        return key.default if given is MISSING else self._converted(given, key)
+
+    def _converted(self, given: Any, key: Key) -> Any:
+        try:
+            return effective(given, key, self.facts.generation)
+        except RefusedError:
+            return None
+
+    @cached_property
+    def stage(self) -> Any:
+        """The ZeRO stage; None when the value is refused. `zero_optimization: true` is an old spelling of stage 1."""
+        if isinstance(self.data.get("zero_optimization"), bool):
+            return int(self.data["zero_optimization"])
+        return self.value("zero_optimization.stage")
+
+    @cached_property
+    def fp16(self) -> bool:
+        """Tell whether fp16 is on. A release that does not check the value takes every non-empty one as true."""
+        return bool(self.value("fp16.enabled"))
+
+    @cached_property
+    def bf16(self) -> bool:
+        """Tell whether bf16 is on, under the old name `bfloat16` too."""
+        return bool(self.bf16_value("enabled"))
+
+    def bf16_value(self, name: str) -> Any:
+        """A value of the `bf16` block; `bfloat16` is read where that is absent."""
+        if isinstance(self.data.get("bf16"), dict) or not isinstance(self.data.get("bfloat16"), dict):
+            return self.value(f"bf16.{name}")
+        given = self.data["bfloat16"].get(name, MISSING)
+        key = self.facts.key_at(f"bf16.{name}")
+        return None if given is MISSING or key is None else self._converted(given, key)
+
+    @property
+    def dtype(self) -> str:
+        """The dtype of the model: fp16, bf16 or fp32."""
+        return "fp16" if self.fp16 else "bf16" if self.bf16 else "fp32"
+
+    @cached_property
+    def accumulation_dtype(self) -> Any:
+        """The dtype that gradients are accumulated in, by its short name; a value that is no name as it is given."""
+        given = self.value("data_types.grad_accum_dtype")
+        return self.dtype if given is None else dtype_name(given) or given
+
+    def offload_device(self, block: Literal["offload_optimizer", "offload_param"]) -> str:
+        """The device that a part is offloaded to: "none", "cpu" or "nvme"."""
+        old = "cpu_offload" if block == "offload_optimizer" else "cpu_offload_param"
+        if self.value(f"zero_optimization.{old}"):
+            return "cpu"
+        given = self.entry(f"zero_optimization.{block}")
+        return str(self.value(f"zero_optimization.{block}.device") or "none") if isinstance(given, dict) else "none"
+
+    @cached_property
+    def cpu_optimizer(self) -> bool:
+        """Tell whether the optimizer works on the CPU (`engine.zero_use_cpu_optimizer`)."""
+        return self.offload_device("offload_optimizer") in ("cpu", "nvme")
+
+    @cached_property
+    def optimizer(self) -> str | None:
+        """The optimizer's type; DeepSpeed's own ones in lower case, as DeepSpeed compares them."""
+        kind = self.block("optimizer").get("type")
+        if not isinstance(kind, str):
+            return None
+        return kind.lower() if kind.lower() in self.facts.optimizers else kind
+
+    @property
+    def zenflow(self) -> bool:
+        """Tell whether ZenFlow is configured."""
+        return isinstance(self.entry("zero_optimization.zenflow"), dict)
+
+
+DTYPES = {
+    "fp16": ("torch.float16", "fp16", "float16", "half"),
+    "fp32": ("torch.float32", "fp32", "float32", "float"),
+    "int8": ("torch.int8", "int8"),
+    "bf16": ("torch.bfloat16", "bf16", "bfloat16"),
+}
+
+
+def dtype_name(value: object) -> str | None:
+    """The short name of a dtype that DeepSpeed's DtypeEnum knows, or None."""
+    return next((name for name, spellings in DTYPES.items() if value in spellings), None)
+
+
+@lru_cache(maxsize=16)
+def read(file: DeepSpeedFile) -> Reading | None:
+    """Follow the file to DeepSpeed; None when it holds no mapping."""
+    if not isinstance(file.document.data, dict):
+        return None
+    data = deepcopy(file.document.data)
+    filled = fill(data, file) if file.huggingface else frozenset()
+    return Reading(file, data, filled)
+
+
+def fill(data: dict[str, Any], file: DeepSpeedFile) -> frozenset[str]:
+    """Put in what Accelerate or the Trainer puts in, and name the paths."""
+    filled = set()
+    if "gradient_accumulation_steps" not in data:
+        data["gradient_accumulation_steps"] = 1
+    for path, example in load_json("deepspeed_rules.json")["filled"].items():
+        block, name = node(data, path)
+        if block is not None and block.get(name) == "auto" and is_filled(path, file):
+            block[name] = example
+            filled.add(path)
+    precision = mixed_precision(file)
+    for name in PRECISIONS:
+        wanted = precision == name or (precision == "fp8" and name == "bf16")
+        if name not in data:
+            data[name] = {"enabled": wanted}
+        elif f"{name}.enabled" in filled:
+            data[name]["enabled"] = wanted
+    data["steps_per_print"] = float("inf")
+    return frozenset(filled)
+
+
+def node(data: dict[str, Any], path: str) -> tuple[dict[str, Any] | None, str]:
+    """The mapping that holds the last part of a path, and that part."""
+    *steps, name = path.split(".")
+    found: Any = data
+    for step in steps:
+        found = found.get(step) if isinstance(found, dict) else None
+    return (found if isinstance(found, dict) else None), name
+
+
+def is_filled(path: str, file: DeepSpeedFile) -> bool:
+    """Tell whether this reader puts something in the place of an "auto" at this path."""
+    reader: Literal["accelerate", "trainer"] = "trainer" if file.consumer == "trainer" else "accelerate"
+    if not knowledge.auto_fillers(path, reader, file.targets.accelerate, file.targets.transformers):
+        return False
+    lacks_micro = file.document.get("train_micro_batch_size_per_gpu") is None
+    return not (path == "train_batch_size" and reader == "accelerate" and lacks_micro)
+
+
+def mixed_precision(file: DeepSpeedFile) -> object:
+    """The precision that the launch asks for; None when it is not known."""
+    if file.context.mixed_precision or file.launch is None:
+        return file.context.mixed_precision
+    return file.launch.value("mixed_precision")

@@ -1,0 +1,221 @@
+"""ACC rules about the keys inside the `*_config` blocks of an Accelerate config."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from distributed_training_backends.flow.effect import default_of_option, same
+from distributed_training_backends.flow.launch import BLOCKS, Launch, destination, merged_blocks
+from distributed_training_backends.flow.placement import block_keys, block_of, block_options, homes, is_read
+from distributed_training_backends.knowledge import accelerate as knowledge
+from distributed_training_backends.model import Applicability, Severity, Targets
+from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.suggest import closest, did_you_mean, shown
+from distributed_training_backends.sources.document import Document
+from distributed_training_backends.versions import describe, parse
+
+READ_BY = {
+    "fsdp_config": "FSDP",
+    "deepspeed_config": "DEEPSPEED",
+    "megatron_lm_config": "MEGATRON_LM",
+    "tp_config": "TP",
+    "parallelism_config": "FSDP, MULTI_GPU or DEEPSPEED",
+    "mpirun_config": "MULTI_CPU",
+    "ipex_config": "NO or MULTI_CPU",
+    "dynamo_config": "a type other than DEEPSPEED and XLA",
+}
+# What narrows the reading of an option; see flow/placement.py, `reads_in_context`.
+IN_CONTEXT = {
+    "deepspeed_hostfile": " unless the deepspeed program starts several machines",
+    "deepspeed_exclusion_filter": " unless the deepspeed program starts several machines",
+    "deepspeed_inclusion_filter": " unless the deepspeed program starts several machines, without an exclusion filter",
+    "deepspeed_multinode_launcher": " on one machine",
+    "offload_optimizer_nvme_path": ": the launcher drops it, only a file named by deepspeed_config_file sets nvme_path",
+    "offload_param_nvme_path": ": the launcher drops it, only a file named by deepspeed_config_file sets nvme_path",
+}
+
+
+class Entry(NamedTuple):
+    """An entry of a block, with the launch option that it sets."""
+
+    block: str
+    key: str
+    value: Any
+    option: str
+
+
+def entries(launch: Launch) -> Iterator[Entry]:
+    """The entries of all blocks that reach the launcher, but not those of `fp8_config`, which has its own rules."""
+    for block in BLOCKS:
+        data = launch.document.get(block)
+        if isinstance(data, dict) and block in merged_blocks(launch.release) and block != "fp8_config":
+            for key, value in data.items():
+                yield Entry(block, key, value, destination(block, str(key), launch.release))
+
+
+def is_option(entry: Entry, launch: Launch) -> bool:
+    """Tell whether the release has a launch option (or an argument of torchrun) of that name."""
+    known = knowledge.for_release(launch.release)
+    return entry.option in known.options or entry.option in knowledge.TORCHRUN_OPTIONS
+
+
+def weight(entry: Entry, launch: Launch) -> Severity | None:
+    """An entry without effect is only for information where it says what takes effect anyway."""
+    return Severity.INFO if same(entry.value, default_of_option(entry.option, launch.release)) else None
+
+
+@rule("ACC012", "block-breaks-merge", error="*")
+def block_breaks_merge(accelerate: Document, launch: Launch, targets: Targets) -> Iterator[Hit]:
+    """A block is of a type on which the launcher breaks off.
+
+    `deepspeed_config` has to be a mapping when DeepSpeed is launched (`AttributeError: … has no attribute 'keys'`).
+    Up to 1.4.0 the launcher walks over every block as over a mapping, so any other type raises a `TypeError`. Keys
+    that are no texts cannot become launch options in any release. Source: 1.15.0 and 1.4.0, commands/launch.py,
+    `launch_command` and `_validate_launch_command`.
+    """
+    for block in BLOCKS:
+        value = accelerate.get(block)
+        if block not in merged_blocks(launch.release) or value is None or not accelerate.has(block):
+            continue
+        if isinstance(value, dict):
+            for key in value:
+                if not isinstance(key, str):
+                    text = f"the key {shown(key)} of {block} is no text, so it cannot become a launch option"
+                    yield Hit(accelerate.key(block, key), text)
+        elif breaks(block, value, launch):
+            text = f"{block} is no mapping, and accelerate {targets.accelerate} fails on it; write key: value lines"
+            yield Hit(accelerate.value(block), text)
+
+
+def breaks(block: str, value: object, launch: Launch) -> bool:
+    """Tell whether a block that is no mapping makes the launcher fail."""
+    if block == "deepspeed_config" and launch.route == "deepspeed":
+        return True
+    return launch.before("1.5.0") and not (isinstance(value, (list, str)) and not value)
+
+
+@rule("ACC020", "unknown-block-key", warning="*")
+def unknown_block_key(launch: Launch) -> Iterator[Hit]:
+    """A key inside a block that nothing reads.
+
+    The launcher copies every entry of a block onto its arguments and looks at those that it knows, so a misspelt key
+    is dropped without a word: the setting keeps its default. The same happens to names of plugin fields
+    (`fsdp_cpu_offload`), to keys of a DeepSpeed JSON, and to keys that a block needs with its prefix. Source:
+    1.15.0, commands/launch.py, `_validate_launch_command`.
+    """
+    for entry in entries(launch):
+        if isinstance(entry.key, str) and not is_option(entry, launch):
+            text, repair = block_explanation(entry, launch)
+            message = f"nothing reads {entry.key} in {entry.block} (accelerate {launch.release}); {text}"
+            yield Hit(launch.document.key(entry.block, entry.key), message, repair, weight(entry, launch))
+
+
+def block_explanation(entry: Entry, launch: Launch) -> tuple[str, Repair | None]:
+    """Say what is most likely meant by a key that nothing reads."""
+    release, data = launch.release, launch.document.get(entry.block)
+    if lifetime := option_lifetime(entry.option):
+        return lifetime_text(lifetime, release), remove(entry)
+    if (full := with_prefix(entry, release)) and full not in data:
+        return f"write {full}", rename(entry, full)
+    if entry.key in knowledge.for_release(release).cluster_fields:
+        return "it belongs to the top of the file", None
+    if (homes_found := homes(entry.key, release)) and entry.block not in homes_found:
+        return f"it belongs into {homes_found[0]}", None
+    near = closest(entry.key, block_keys(entry.block, release))
+    if near and near not in data:
+        return f"did you mean {near}?", rename(entry, near)
+    return f"remove it{did_you_mean(near)}", remove(entry)
+
+
+def with_prefix(entry: Entry, release: str) -> str | None:
+    """The full name of a key whose block's prefix was left out where the launcher does not add it."""
+    prefix = {"parallelism_config": "parallelism_config_"}.get(entry.block, entry.block.removesuffix("config"))
+    return prefix + entry.key if prefix + entry.key in block_options(entry.block, release) else None
+
+
+def option_lifetime(option: str) -> tuple[str | None, str | None] | None:
+    """The releases that have a launch option; None for a name that never was one."""
+    found = knowledge.spans("options", option)
+    return found[0] if found else None
+
+
+def lifetime_text(lifetime: tuple[str | None, str | None], release: str) -> str:
+    """Say in which releases an option exists, when this is not one of them."""
+    first, last = lifetime
+    if first is not None and parse(first) > parse(release):
+        return f"it is read since {first}"
+    return f"it was read {describe(None, last)}"
+
+
+def rename(entry: Entry, name: str) -> Repair:
+    """Give a key its right name."""
+    return Repair(f"rename to {name}", (Operation("rename", (entry.block, entry.key), name),))
+
+
+def remove(entry: Entry) -> Repair:
+    """Take out a key that has no effect."""
+    return Repair(f"remove {entry.key}", (Operation("remove", (entry.block, entry.key)),), Applicability.UNSAFE)
+
+
+@rule("ACC021", "block-of-another-type", warning="*")
+def block_of_another_type(launch: Launch) -> Iterator[Hit]:
+    """A whole block belongs to another `distributed_type` and is ignored.
+
+    `fsdp_config` is read for FSDP only, `deepspeed_config` for DEEPSPEED only, and so on; the type alone decides.
+    Source: 1.15.0, utils/launch.py, `prepare_multi_gpu_env` and its siblings.
+    """
+    for block in foreign_blocks(launch):
+        where = READ_BY.get(block, "another type")
+        text = f"{block} is ignored: distributed_type is {shown(launch.distributed_type)}, and it is read for {where}"
+        yield Hit(launch.document.key(block), text)
+
+
+def foreign_blocks(launch: Launch) -> Iterator[str]:
+    """The blocks of which nothing is read on this route."""
+    for block in BLOCKS:
+        mine = [entry for entry in entries(launch) if entry.block == block]
+        known = [entry for entry in mine if is_option(entry, launch)]
+        read = launch.route == "tpu" or any(is_read(launch, entry.option) for entry in known)
+        if known and not read and launch.route != home_route(block):
+            yield block
+
+
+def home_route(block: str) -> str:
+    """The route that a block is made for."""
+    return {"fsdp_config": "fsdp", "deepspeed_config": "deepspeed", "megatron_lm_config": "megatron"}.get(block, "")
+
+
+@rule("ACC022", "unread-block-key", warning="*")
+def unread_block_key(launch: Launch) -> Iterator[Hit]:
+    """A key that Accelerate knows, in a place or for a launcher where nothing reads it.
+
+    It is an option of `accelerate launch`, but the launcher that this file takes does not look at it. Source:
+    1.15.0, utils/launch.py, `prepare_multi_gpu_env` and its siblings.
+    """
+    foreign = set(foreign_blocks(launch))
+    for entry in entries(launch):
+        if entry.block in foreign or launch.route == "tpu" or not is_option(entry, launch):
+            continue
+        if not is_read(launch, entry.option):
+            home = block_of(entry.option, launch.release)
+            hint = f"; it belongs into {home}" if home and home != entry.block else ""
+            hint = hint or IN_CONTEXT.get(entry.option, "")
+            text = f"{entry.key} is not read when distributed_type is {shown(launch.distributed_type)}{hint}"
+            yield Hit(launch.document.key(entry.block, entry.key), text, remove(entry), weight(entry, launch))
+
+
+@rule("ACC023", "block-overrides-option", warning="*")
+def block_overrides_option(launch: Launch) -> Iterator[Hit]:
+    """A key inside a block sets an option that also stands at the top of the file.
+
+    The launcher copies blocks without asking what they hold, so `deepspeed_config: {num_processes: 2}` beats
+    `num_processes: 4` at the top. Source: 1.15.0, commands/launch.py, `_validate_launch_command`.
+    """
+    fields = knowledge.for_release(launch.release).cluster_fields
+    for entry in entries(launch):
+        if entry.option in fields and launch.document.has(entry.option) and launch.value(entry.option) == entry.value:
+            if same(launch.document.get(entry.option), entry.value):
+                continue
+            text = f"{entry.key} in {entry.block} beats {entry.option} at the top: {shown(entry.value)} takes effect"
+            yield Hit(launch.document.key(entry.option), text, related=(launch.document.key(entry.block, entry.key),))

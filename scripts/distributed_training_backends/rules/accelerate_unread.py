@@ -1,0 +1,107 @@
+"""ACC rules about settings at the top of an Accelerate config that never arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distributed_training_backends.flow.effect import normal, same
+from distributed_training_backends.flow.launch import BLOCKS, SEPARATE, Launch
+from distributed_training_backends.flow.placement import is_read
+from distributed_training_backends.knowledge import accelerate as knowledge
+from distributed_training_backends.model import Severity
+from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.suggest import shown
+
+OTHER_RULES = (*BLOCKS, *SEPARATE, "num_processes")
+FOR_TPU_CONFIG = ("tpu_zone", "commands", "command_file", "tpu_vm", "tpu_env", "tpu_name")
+LOOPBACK = ("127.0.0.1", "localhost")
+
+
+@rule("ACC030", "unread-setting", warning="*")
+def unread_setting(launch: Launch) -> Iterator[Hit]:
+    """A setting at the top that has no effect in this file.
+
+    A value from the file is taken only where the parser's own default is None. `rdzv_backend`, `same_network`,
+    `enable_cpu_affinity`, `downcast_bf16` and `tpu_use_sudo` have another default, so what the file says never
+    applies; only the command line does. Other settings are read by some launchers only: `machine_rank` and
+    `main_process_ip` for several machines, `use_cpu` for NO and MULTI_CPU, `tpu_*` and `main_training_function` for
+    XLA. Where the file says what takes effect anyway, this is for information only. Source: 1.15.0,
+    commands/launch.py, `_validate_launch_command`.
+    """
+    fields = knowledge.for_release(launch.release).cluster_fields
+    for key, value in launch.document.data.items():
+        if key in fields and key not in OTHER_RULES and not arrives(launch, key):
+            effect = effective(launch, key)
+            severity = Severity.INFO if is_moot(launch, key, value, effect) else None
+            yield Hit(launch.document.key(key), unread_text(launch, key, effect), severity=severity)
+
+
+def arrives(launch: Launch, key: str) -> bool:
+    """Tell whether the file's value reaches a launcher that looks at it."""
+    if masked(launch, key):
+        return False
+    if launch.route == "tpu":
+        return True
+    if key == "use_cpu":
+        return launch.route == "simple"
+    return is_read(launch, key)
+
+
+def masked(launch: Launch, key: str) -> bool:
+    """Tell whether the parser's default keeps the file's value out."""
+    option = knowledge.for_release(launch.release).options.get(key)
+    return option is not None and option.default is not None and key != "tpu_use_cluster"
+
+
+def effective(launch: Launch, key: str) -> object:
+    """The value that takes effect in place of the file's."""
+    known = knowledge.for_release(launch.release)
+    option = known.options.get(key)
+    return option.default if option is not None and option.default is not None else known.cluster_fields[key]
+
+
+def is_moot(launch: Launch, key: str, value: object, effect: object) -> bool:
+    """Tell whether the file says what happens anyway.
+
+    On one machine the workers meet on the loopback address, which is what `same_network: true` and a loopback
+    `main_process_ip` ask for.
+    """
+    if key == "same_network" and launch.value("num_machines") in (None, 1):
+        return isinstance(value, bool)
+    if key == "main_process_ip" and value in LOOPBACK:
+        return True
+    return same(value, effect)
+
+
+def unread_text(launch: Launch, key: str, effect: object) -> str:
+    """Say that a setting has no effect, what takes effect, and how to get what is written."""
+    if masked(launch, key):
+        way = f"pass --{key} on the command line"
+        return f"accelerate launch ignores {key} in a config file ({shown(effect)} takes effect); {way}"
+    where = "several machines" if key in ("machine_rank", "main_process_ip") else reader(key)
+    return f"{key} has no effect here: it is read for {where} only; {shown(effect)} takes effect"
+
+
+def reader(key: str) -> str:
+    """For what a setting is read."""
+    if key == "use_cpu":
+        return "distributed_type NO or MULTI_CPU"
+    if key.startswith("tpu") or key in FOR_TPU_CONFIG or key == "main_training_function":
+        return "distributed_type XLA"
+    return "other launchers"
+
+
+@rule("ACC031", "text-counts-as-true", warning="*")
+def text_counts_as_true(launch: Launch) -> Iterator[Hit]:
+    """A quoted "no" or "false" where Accelerate only asks whether there is a value.
+
+    `debug: 'no'` is a text, and every text that is not empty counts as true: debug mode is switched on. Write
+    `debug: false`. Source: 1.15.0, commands/launch.py, `_validate_launch_command`.
+    """
+    for key in ("debug", "tpu_use_cluster"):
+        value = launch.document.get(key)
+        applies = key == "debug" or launch.route == "tpu"
+        if isinstance(value, str) and value and normal(value) is None and applies and launch.since("0.22.0"):
+            text = f"{key}: {shown(value)} is a text, and accelerate takes any text for true; write {key}: false"
+            repair = Repair(f"write {key}: false", (Operation("replace", (key,), value=False),))
+            yield Hit(launch.document.value(key), text, repair)

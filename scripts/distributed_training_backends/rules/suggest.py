@@ -1,0 +1,73 @@
+"""Words for messages: near misses and lists of values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+MOST_LISTED = 14
+
+
+def closest(word: str, candidates: Iterable[str], cutoff: float = 0.25) -> str | None:
+    """Give the candidate that the word is most likely a slip of, or None.
+
+    The distance counts inserted, left out, changed and swapped letters; it may be at most `cutoff` of the word's
+    length, and at least one. Case and the difference between "-", "_" and nothing do not count.
+    """
+    plain = _plain(word)
+    if len(plain) < 3:
+        return None
+    limit = max(1, int(len(plain) * cutoff))
+    best: tuple[int, str] | None = None
+    for candidate in sorted(candidates):
+        if abs(len(other := _plain(candidate)) - len(plain)) > limit:
+            continue
+        distance = edit_distance(plain, other, limit)
+        if distance <= limit and (best is None or (distance, candidate) < best) and candidate != word:
+            best = (distance, candidate)
+    return best[1] if best else None
+
+
+def _plain(word: str) -> str:
+    return word.lower().replace("_", "").replace("-", "")
+
+
+def edit_distance(one: str, other: str, limit: int) -> int:
+    """Count the single-letter steps from one word to the other (optimal string alignment), up to `limit` + 1."""
+    before: list[int] = []
+    above = list(range(len(other) + 1))
+    for row, letter in enumerate(one, 1):
+        line = [row]
+        for column, sign in enumerate(other, 1):
+            cost = min(above[column] + 1, line[-1] + 1, above[column - 1] + (letter != sign))
+            if row > 1 and column > 1 and letter == other[column - 2] and one[row - 2] == sign:
+                cost = min(cost, before[column - 2] + 1)
+            line.append(cost)
+        if min(line) > limit:
+            return limit + 1
+        before, above = above, line
+    return above[-1]
+
+
+def listing(values: Iterable[object]) -> str:
+    """List values as they are written in a config: `NO, MULTI_GPU or FSDP`."""
+    words = [str(value) for value in values]
+    if len(words) > MOST_LISTED:
+        words = [*words[:MOST_LISTED], f"{len(words) - MOST_LISTED} more"]
+        return ", ".join(words[:-1]) + " and " + words[-1]
+    return ", ".join(words[:-1]) + " or " + words[-1] if len(words) > 1 else "".join(words)
+
+
+def did_you_mean(word: str | None) -> str:
+    """The tail of a message that offers a near miss; empty without one."""
+    return f"; did you mean {word}?" if word else ""
+
+
+def shown(value: object) -> str:
+    """A value as a message quotes it, cut to a sensible length."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = value if isinstance(value, str) else repr(value)
+    text = text if len(text) <= 60 else text[:57] + "..."
+    return f'"{text}"' if isinstance(value, str) else text
