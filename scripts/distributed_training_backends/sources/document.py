@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -22,9 +23,16 @@ class Node(NamedTuple):
 
 
 class Defect(NamedTuple):
-    """Something about the text itself that its readers treat differently: `name` is a slug, `pointer` or `extent`
-    says where. Slugs: syntax-error, duplicate-key, tab-indentation, byte-order-mark, several-documents, template,
-    comment, trailing-comma, not-a-number, legacy-octal, not-a-mapping, empty, surrogate."""
+    """Something about the text itself that its readers treat differently: `name` is a slug, `extent` says where, and
+    `pointer` names the entry when it is about one.
+
+    Refused by the reader of this syntax, `detail` has its words, and the document is not `parsed`: syntax-error.
+    JSON that `json.load` refuses, but Hjson (DeepSpeed's reader) takes: not-strict-json, once, with the words of
+    `json`; besides it each departure: comment, trailing-comma, missing-comma, missing-braces, unquoted-key,
+    unquoted-string, single-quoted, multiline-string.
+    About the whole: byte-order-mark, empty, not-a-mapping, fragment.
+    About one entry: duplicate-key (the extent is the whole overridden entry), template, surrogate, legacy-octal,
+    sexagesimal, not-a-number (NaN, Infinity, an overflow: Hjson reads them as text up to the line's end)."""
 
     name: str
     extent: Extent
@@ -83,11 +91,18 @@ class Document:
         """Tell whether there is an entry at a pointer, whatever its value."""
         return pointer in self.nodes
 
+    def raw(self, *pointer: str | int) -> str | None:
+        """Give the text of a value as it is written, or None when there is no such entry."""
+        node = self.nodes.get(pointer)
+        return None if node is None else self.text[node.value.start : node.value.end]
+
+    def with_defects(self, *defects: Defect, **changes: Any) -> Document:
+        """Give the same document with more defects, and with other fields as named."""
+        return replace(self, defects=(*self.defects, *defects), **changes)
+
     @cached_property
     def _line_starts(self) -> list[int]:
-        starts = [0]
-        starts.extend(index + 1 for index, char in enumerate(self.text) if char == "\n")
-        return starts
+        return [0, *(found.end() for found in re.finditer(r"\r\n?|\n", self.text))]
 
     def position(self, offset: int) -> tuple[int, int]:
         """Give line and column, both from 1, of a code point."""
@@ -109,8 +124,8 @@ class Document:
 
     def _first_line(self) -> Extent:
         start = len(self.text) - len(self.text.lstrip())
-        end = self.text.find("\n", start)
-        return Extent(start, end if end >= 0 else len(self.text)) if start < len(self.text) else Extent(0, 0)
+        first = re.compile(r"[^\r\n]*").match(self.text, start)
+        return Extent(*first.span()) if first and start < len(self.text) else Extent(0, 0)
 
     def place(self, at: At) -> Place:
         """Resolve a symbolic position to lines and columns."""

@@ -1,0 +1,81 @@
+"""Strict JSON, as Python's `json` module reads it (with NaN and Infinity)."""
+
+from __future__ import annotations
+
+import json.decoder
+import re
+from typing import Any
+
+from distributed_training_backends.sources.json_scan import ScanError
+
+_BLANK = re.compile(r"[ \t\n\r]*")
+_NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+_WORD = re.compile(r"null|true|false|NaN|-?Infinity")
+_WORDS = {
+    "null": None,
+    "true": True,
+    "false": False,
+    "NaN": float("nan"),
+    "Infinity": float("inf"),
+    "-Infinity": float("-inf"),
+}
+
+
+class JsonGrammar:
+    """The tokens of strict JSON."""
+
+    braceless = False
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.closed = 0
+
+    def skip(self, position: int) -> int:
+        """Pass over blanks."""
+        found = _BLANK.match(self.text, position)
+        return found.end() if found else position
+
+    def key(self, position: int) -> tuple[str, int]:
+        """Read a quoted key."""
+        if self.text[position : position + 1] != '"':
+            raise ScanError
+        return self._string(position)
+
+    def scalar(self, position: int) -> tuple[Any, int]:
+        """Read a string, a number or a word."""
+        if self.text[position : position + 1] == '"':
+            return self._string(position)
+        word = _WORD.match(self.text, position)
+        if word:
+            return _WORDS[word.group()], word.end()
+        number = _NUMBER.match(self.text, position)
+        if number is None:
+            raise ScanError
+        return to_number(number), number.end()
+
+    def next_slot(self, position: int, closing: str) -> int | None:
+        """Read a comma, or the end of the collection."""
+        char = self.text[position : position + 1]
+        if char == ",":
+            return self.skip(position + 1)
+        if char != closing:
+            raise ScanError
+        self.closed = position + 1
+        return None
+
+    def _string(self, position: int) -> tuple[str, int]:
+        try:
+            return json.decoder.scanstring(self.text, position + 1, True)  # type: ignore[attr-defined,no-any-return]
+        except json.JSONDecodeError as error:
+            raise ScanError from error
+
+
+def to_number(found: re.Match[str]) -> int | float:
+    """Give the value of a number in the way of `json`: an int unless it has a fraction or an exponent."""
+    whole, fraction, exponent = found.groups()
+    if fraction or exponent:
+        return float(whole + (fraction or "") + (exponent or ""))
+    try:
+        return int(whole)
+    except ValueError as error:  # more digits than this interpreter converts
+        raise ScanError from error

@@ -1,0 +1,89 @@
+"""JSON as `json.load` reads it, and as Hjson reads it for DeepSpeed, with the extent of every key and value.
+
+A text is first read strictly. What strict JSON refuses is read once more as Hjson does, which DeepSpeed uses; the
+departures from JSON are then noted as defects, because Accelerate and the Transformers Trainer refuse the file.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+
+from distributed_training_backends.model import Extent, Kind, Pointer
+from distributed_training_backends.sources import marks
+from distributed_training_backends.sources.document import Defect, Document, Node
+from distributed_training_backends.sources.hjson_grammar import HjsonGrammar
+from distributed_training_backends.sources.json_grammar import JsonGrammar
+from distributed_training_backends.sources.json_scan import Item, Scan, ScanError
+
+
+def parse_json(path: str, text: str, kind: Kind) -> Document:
+    """Read a JSON document. Raises `LimitError`; whatever neither reader takes becomes a defect."""
+    try:
+        return _document(path, text, kind, Scan(JsonGrammar(text)).run(), None)
+    except ScanError:
+        objection = strict_objection(text)
+    try:
+        item, grammar = _read_hjson(text)
+    except ScanError:
+        defects = (objection, *marks.template_marks(text))
+        return Document(path, kind, "json", text, None, {}, defects, parsed=False)
+    document = _document(path, text, kind, item, grammar)
+    refused = objection._replace(name="not-strict-json")
+    return document.with_defects(refused, *grammar.defects)
+
+
+def strict_objection(text: str) -> Defect:
+    """Give what `json.loads` says against a text that strict JSON refuses."""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        return Defect("syntax-error", marks.around(text, error.pos), f"{error.msg} (char {error.pos})")
+    except (ValueError, RecursionError) as error:
+        return Defect("syntax-error", Extent(0, len(text)), str(error))
+    return Defect("syntax-error", Extent(0, len(text)), "it is not JSON")
+
+
+def _read_hjson(text: str) -> tuple[Item, HjsonGrammar]:
+    grammar = HjsonGrammar(text)
+    start = grammar.skip(0)
+    if start == len(grammar.text):
+        return Item({}, Extent(0, 0), {}), grammar
+    if grammar.text[start] in "{[":
+        return Scan(grammar).run(), grammar
+    try:
+        braceless = HjsonGrammar(text, braceless=True)
+        item = Scan(braceless).run()
+    except ScanError:
+        return Scan(grammar).run(), grammar
+    braceless.note("missing-braces", *item.extent)
+    return item, braceless
+
+
+def _document(path: str, text: str, kind: Kind, item: Item, grammar: HjsonGrammar | None) -> Document:
+    nodes: dict[Pointer, Node] = {}
+    defects = list(_walk(item, (), None, nodes, grammar))
+    shape = marks.shape_defects(None if grammar and not item.value and not nodes[()].value.end else item.value, text)
+    return Document(path, kind, "json", text, item.value, nodes, (*defects, *shape))
+
+
+def _walk(
+    item: Item, pointer: Pointer, key: Extent | None, nodes: dict[Pointer, Node], grammar: HjsonGrammar | None
+) -> Iterator[Defect]:
+    """Record an entry and those below it. The depth is bounded by the limit on nesting."""
+    extent = grammar.original(item.extent) if grammar else item.extent
+    nodes[pointer] = Node(grammar.original(key) if grammar and key else key, extent)
+    if isinstance(item.value, str):
+        yield from marks.string_defects(item.value, extent, pointer)
+    elif isinstance(item.value, float) and not math.isfinite(item.value):
+        yield Defect("not-a-number", extent, str(item.value), pointer)
+    for name, overridden in item.overridden:
+        where = grammar.original(overridden) if grammar else overridden
+        yield Defect("duplicate-key", where, name, (*pointer, name))
+    if isinstance(item.below, dict):
+        for name, (key_extent, child) in item.below.items():
+            yield from _walk(child, (*pointer, name), key_extent, nodes, grammar)
+    else:
+        for index, child in enumerate(item.below or ()):
+            yield from _walk(child, (*pointer, index), None, nodes, grammar)

@@ -1,0 +1,51 @@
+"""What this program refuses to read, whatever the libraries would do with it, and how that is told."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+MAX_BYTES = 2 * 1024 * 1024
+MAX_DEPTH = 100
+MAX_NODES = 50_000
+
+
+class Unreadable(NamedTuple):
+    """A source that cannot be judged: a slug for the reason, and a sentence that says what is wrong.
+
+    Slugs: missing, directory, special-file, no-permission, io-error, too-large, binary, utf-16, not-utf-8,
+    too-deep, too-many-nodes, alias-expansion, unknown-kind.
+    """
+
+    path: str
+    reason: str
+    message: str
+
+
+class LimitError(Exception):
+    """Raised inside a parser; it leaves the sources as an `Unreadable`."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+    def of(self, path: str) -> Unreadable:
+        """Say which source it is about."""
+        return Unreadable(path, self.reason, self.message)
+
+
+def too_deep() -> LimitError:
+    """The refusal of a text whose brackets or indentation go too deep."""
+    return LimitError("too-deep", f"it is nested more than {MAX_DEPTH} levels deep, which is the limit")
+
+
+def too_many_nodes() -> LimitError:
+    """The refusal of a text with too many entries."""
+    return LimitError("too-many-nodes", f"it has more than {MAX_NODES:,} keys and values, which is the limit")
+
+
+def alias_expansion() -> LimitError:
+    """The refusal of a text whose aliases multiply, or lead into themselves."""
+    return LimitError(
+        "alias-expansion", f"its aliases expand to more than {MAX_NODES:,} keys and values, which is the limit"
+    )

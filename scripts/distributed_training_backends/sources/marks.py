@@ -1,0 +1,67 @@
+"""What is worth noting about a text whatever its syntax: templates, odd scalars, and the shape of the whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from distributed_training_backends.model import Extent, Pointer
+from distributed_training_backends.sources.document import Defect
+
+_TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\$\{[^{}\n]*\}|\$\([^()\n]*\)|\$[A-Za-z_]\w*|<[A-Za-z_][^<>\n]*>")
+_JINJA = re.compile(r"\{\{[^\n]*?\}\}|\{%[^\n]*?%\}")
+_LEGACY_OCTAL = re.compile(r"[-+]?0[0-7_]+")
+_SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def scalar_defects(tag: str, value: str, style: str | None, extent: Extent, pointer: Pointer) -> Iterator[Defect]:
+    """Note a YAML scalar that holds a template, or a number that is not read in base ten."""
+    if tag.endswith(":str"):
+        yield from string_defects(value, extent, pointer)
+    elif style is None and tag.endswith((":int", ":float")):
+        if _LEGACY_OCTAL.fullmatch(value):
+            yield Defect("legacy-octal", extent, value, pointer)
+        elif _SEXAGESIMAL.fullmatch(value):
+            yield Defect("sexagesimal", extent, value, pointer)
+
+
+def string_defects(value: str, extent: Extent, pointer: Pointer) -> Iterator[Defect]:
+    """Note a string that holds a template or half of a surrogate pair."""
+    found = _TEMPLATE.search(value)
+    if found:
+        yield Defect("template", extent, found.group(), pointer)
+    if not value.isascii() and _SURROGATE.search(value):
+        yield Defect("surrogate", extent, "", pointer)
+
+
+def template_marks(text: str) -> Iterator[Defect]:
+    """Note where a text that cannot be parsed holds Jinja or Helm marks, which may be the reason."""
+    found = _JINJA.search(text)
+    if found:
+        yield Defect("template", Extent(*found.span()), found.group())
+
+
+def shape_defects(data: Any, text: str) -> Iterator[Defect]:
+    """Note a text that holds nothing, or no mapping."""
+    if data is None and not text.strip():
+        yield Defect("empty", Extent(0, 0))
+    elif data is None:
+        yield Defect("empty", Extent(0, len(text.rstrip())), "only comments, or an empty value")
+    elif not isinstance(data, dict):
+        yield Defect("not-a-mapping", Extent(0, len(text.rstrip())), type(data).__name__)
+
+
+def around(text: str, position: int) -> Extent:
+    """Give the character at a position, or the last one when the text ends there."""
+    start = min(position, len(text) - 1) if text else 0
+    return Extent(start, min(start + 1, len(text)))
+
+
+def block_scalar(text: str, extent: Extent) -> Extent:
+    """Leave out what follows a block scalar, which PyYAML counts in; blank lines belong to one that keeps them."""
+    header = text[extent.start : extent.end].split("\n", 1)[0].split("#", 1)[0]
+    if "+" in header:
+        return extent
+    return Extent(extent.start, extent.start + len(text[extent.start : extent.end].rstrip(" \t\r\n")))

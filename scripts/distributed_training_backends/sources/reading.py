@@ -1,0 +1,134 @@
+"""Bytes to text: read a file or standard input with bounds, and find the config files of a directory."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from distributed_training_backends.sources.limits import MAX_BYTES, Unreadable
+
+SUFFIXES = (".yaml", ".yml", ".json")
+SKIPPED_DIRECTORIES = frozenset({"node_modules", "site-packages", "__pycache__", "__pypackages__"})
+_UTF16_OR_32 = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
+_UTF8_MARK = b"\xef\xbb\xbf"
+_REASONS = {
+    errno.ENOENT: ("missing", "there is no such file"),
+    errno.ENOTDIR: ("missing", "there is no such file"),
+    errno.ENAMETOOLONG: ("missing", "the name is too long for a file"),
+    errno.ELOOP: ("missing", "its symbolic links lead in a circle"),
+    errno.EACCES: ("no-permission", "the permission to read it is missing"),
+    errno.EPERM: ("no-permission", "the permission to read it is missing"),
+    errno.ENXIO: ("special-file", "it is not a regular file"),
+}
+
+
+class Raw(NamedTuple):
+    """A decoded text without its byte order mark; line ends are kept as they are, and the first one is named."""
+
+    path: str
+    text: str
+    newline: str = "\n"
+    bom: bool = False
+
+
+def read_path(path: str) -> Raw | Unreadable:
+    """Read a regular file of a bearable size; anything else is an answer, not an exception."""
+    try:
+        refusal = _refusal_by_status(path)
+        return refusal or decode(_bounded(path), path)
+    except OSError as error:
+        reason, message = _REASONS.get(error.errno or 0, ("io-error", error.strerror or "it cannot be read"))
+        return Unreadable(path, reason, message)
+    except ValueError:  # a NUL or a lone surrogate in the name
+        return Unreadable(path, "missing", "there is no such file")
+
+
+def read_stdin(content: bytes, name: str = "-") -> Raw | Unreadable:
+    """Take what was read from standard input, at most one byte more than the limit."""
+    return decode(content, name)
+
+
+def _refusal_by_status(path: str) -> Unreadable | None:
+    """Judge by `stat` alone: a FIFO or a device must not even be opened, it could block or react."""
+    status = os.stat(path)
+    if stat.S_ISDIR(status.st_mode):
+        return Unreadable(path, "directory", "it is a directory")
+    if not stat.S_ISREG(status.st_mode):
+        return Unreadable(path, "special-file", "it is not a regular file (a pipe, a socket or a device)")
+    return _too_large(path) if status.st_size > MAX_BYTES else None
+
+
+def _bounded(path: str) -> bytes:
+    # non-blocking, because the file may have become a pipe since it was looked at
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(MAX_BYTES + 1)
+
+
+def _too_large(path: str) -> Unreadable:
+    return Unreadable(path, "too-large", f"it is larger than {MAX_BYTES // 1024 // 1024} MiB, which is the limit")
+
+
+def decode(content: bytes, path: str) -> Raw | Unreadable:
+    """Decode as the libraries do, which open a config as UTF-8 whatever the locale says."""
+    if len(content) > MAX_BYTES:
+        return _too_large(path)
+    if content.startswith(_UTF16_OR_32):
+        return Unreadable(path, "utf-16", "it is UTF-16 or UTF-32 by its byte order mark; configs are read as UTF-8")
+    if b"\0" in content:
+        return Unreadable(path, "binary", f"it is not text: there is a NUL byte at offset {content.index(0)}")
+    bom = content.startswith(_UTF8_MARK)
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        byte = content[error.start]
+        message = f"it is not UTF-8: byte 0x{byte:02x} at offset {error.start} is invalid ({error.reason})"
+        return Unreadable(path, "not-utf-8", message)
+    return Raw(path, text[1:] if bom else text, first_newline(text), bom)
+
+
+def first_newline(text: str) -> str:
+    """Give the line end that a text uses first."""
+    feed = text.find("\n")
+    if feed > 0 and text[feed - 1] == "\r":
+        return "\r\n"
+    return "\r" if feed < 0 and "\r" in text else "\n"
+
+
+def find_files(directory: str) -> Iterator[str]:
+    """Give the YAML and JSON files below a directory in a fixed order.
+
+    Links to files are followed, links to directories are not: a link may lead out of the tree or back into it.
+    """
+    pending = _listing(directory)
+    while pending:
+        entry = pending.pop()
+        if entry.is_dir(follow_symlinks=False):
+            if not _skipped(entry):
+                pending.extend(_listing(entry.path))
+        elif entry.name.lower().endswith(SUFFIXES) and _regular(entry):
+            yield entry.path
+
+
+def _listing(directory: str) -> list[os.DirEntry[str]]:
+    """Give the entries, last name first; a directory that cannot be read has none."""
+    try:
+        with os.scandir(directory) as listing:
+            return sorted(listing, key=lambda entry: entry.name, reverse=True)
+    except OSError:
+        return []
+
+
+def _skipped(entry: os.DirEntry[str]) -> bool:
+    hidden = entry.name.startswith(".") or entry.name in SKIPPED_DIRECTORIES
+    return hidden or os.path.exists(os.path.join(entry.path, "pyvenv.cfg"))
+
+
+def _regular(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
