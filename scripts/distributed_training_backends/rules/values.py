@@ -1,0 +1,221 @@
+"""How the value of each launch option is read, by release and launcher.
+
+`data/accelerate_values.json` has a row for each way in which a release reads an option: as a truth word, an integer,
+a name of a list and so on, and under which conditions it reads it at all. Values of the file travel as the text of
+an environment variable, so `true`, `"true"` and `True` are one; what is said here is what the text is taken for.
+
+For rules of any family: `value_hits` says which values are refused or fall on deaf ears, `unread_hits` which options
+are passed on and then not looked at, `meaning` what an option amounts to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from distributed_training_backends.flow.launch import Launch
+from distributed_training_backends.flow.placement import is_read
+from distributed_training_backends.knowledge import accelerate as knowledge
+from distributed_training_backends.model import Severity
+from distributed_training_backends.resources import load_json
+from distributed_training_backends.rules.readings import Outcome, read, repair_of
+from distributed_training_backends.rules.registry import Hit
+from distributed_training_backends.rules.suggest import listing, shown
+from distributed_training_backends.sources.document import At
+from distributed_training_backends.versions import covers
+
+DATA = "accelerate_values.json"
+Condition = Mapping[str, Any]
+
+
+class Row(NamedTuple):
+    """One way to read an option. `how` holds the particulars of the reading (names, case, bounds)."""
+
+    option: str
+    routes: tuple[str, ...]
+    releases: str
+    when: Mapping[str, Condition]
+    used: bool
+    how: Mapping[str, Any]
+
+
+@cache
+def table() -> Mapping[str, tuple[Row, ...]]:
+    """All rows, by option."""
+    rows: dict[str, list[Row]] = {}
+    for item in load_json(DATA)["rows"]:
+        row = Row(
+            item["option"], tuple(item["routes"]), item["releases"], item.get("when", {}), item.get("used", True), item
+        )
+        rows.setdefault(row.option, []).append(row)
+    return {option: tuple(found) for option, found in rows.items()}
+
+
+@cache
+def rows_of(option: str, release: str) -> tuple[Row, ...]:
+    """The rows of an option in one release, whatever the launcher."""
+    return tuple(row for row in table().get(option, ()) if covers(row.releases, release))
+
+
+def on_route(launch: Launch, option: str) -> list[Row]:
+    """The rows of an option that belong to the launcher that a file takes."""
+    routes = {launch.route, "parallelism" if launch.uses_parallelism else ""}
+    return [row for row in rows_of(option, launch.release) if not routes.isdisjoint(row.routes)]
+
+
+def active(launch: Launch, option: str) -> list[Row]:
+    """The rows by which the option is read in this file."""
+    return [row for row in on_route(launch, option) if not unmet(launch, row)]
+
+
+def unmet(launch: Launch, row: Row) -> list[tuple[str, Condition]]:
+    """The conditions of a row that the file does not fulfil; those on options that the release lacks do not count."""
+    options = knowledge.for_release(launch.release).options
+    return [
+        (name, condition)
+        for name, condition in row.when.items()
+        if name in options and not holds(launch, name, condition)
+    ]
+
+
+def holds(launch: Launch, option: str, condition: Condition) -> bool:
+    """Tell whether one condition is fulfilled."""
+    if "given" in condition:
+        given: bool = condition["given"]
+        return (launch.value(option) is not None) is given
+    value = meaning(launch, option)
+    if "above" in condition:
+        return isinstance(value, (int, float)) and value > condition["above"]
+    if "not_in" in condition:
+        return value not in condition["not_in"]
+    return value in condition["in"]
+
+
+def meaning(launch: Launch, option: str) -> Any:
+    """What an option amounts to in this file: True, 4, "FULL_SHARD"; its plain value where no row describes it."""
+    value = launch.value(option)
+    rows = active_first(launch, option)
+    return read(rows[0].how, value, launch.release).meaning if rows else value
+
+
+def active_first(launch: Launch, option: str) -> list[Row]:
+    """The rows on the route, those without conditions first: conditions may ask for each other's options."""
+    return sorted(on_route(launch, option), key=lambda row: len(row.when))
+
+
+def options_with(prefixes: Sequence[str]) -> Iterator[str]:
+    """The options in the table that begin with one of the prefixes."""
+    yield from (option for option in table() if option.startswith(tuple(prefixes)))
+
+
+def value_hits(launch: Launch, prefixes: Sequence[str]) -> Iterator[Hit]:
+    """What is to be said about the values of the options with these prefixes: refused, or taken for something else."""
+    for option in options_with(prefixes):
+        for row in active(launch, option):
+            outcome = read(row.how, launch.value(option), launch.release)
+            if outcome.expected or outcome.slip:
+                yield hit_of(launch, row, outcome)
+                break
+
+
+def hit_of(launch: Launch, row: Row, outcome: Outcome) -> Hit:
+    """Say what is wrong with one value."""
+    value = launch.value(row.option)
+    late = bool(row.how.get("late"))
+    if not launch.given(row.option):
+        text = f"{row.option} is not given, and its default {value!r} is not {outcome.expected}: {refuser(launch, row)}"
+        return Hit(owner(launch, row), f"{text} it; write {row.option}: {outcome.better or '...'}")
+    at, key = launch.at(row.option), key_of(launch, row.option)
+    repair = repair_of(at.pointer, value, outcome)
+    if outcome.slip:
+        return Hit(at, f"{key} {shown(value)}: {outcome.slip}", repair, Severity.WARNING)
+    empty = f"the empty {key} is passed on as the text {str(value)!r}, which is" if value is None else f"{key} is"
+    text = f"{empty} not {outcome.expected}" + ("" if value is None else f": {shown(value)}")
+    text += f"; {refuser(launch, row)} it" + (" in prepare()" if late else "") + outcome.hint
+    return Hit(at, text, repair, Severity.WARNING if late else None)
+
+
+def refuser(launch: Launch, row: Row) -> str:
+    """Who refuses a value: "accelerate 1.15.0 refuses"."""
+    return f"{row.how.get('by') or 'accelerate ' + launch.release} refuses"
+
+
+def key_of(launch: Launch, option: str) -> str:
+    """The key as the file spells it."""
+    pointer = launch.arguments[option].pointer
+    return str(pointer[-1]) if pointer else option
+
+
+def owner(launch: Launch, row: Row) -> At:
+    """Where to point for an option that is not given: at what makes it count, else at the block."""
+    for name in row.when:
+        if launch.given(name):
+            return launch.at(name)
+    return launch.at(row.option)
+
+
+def unread_hits(launch: Launch, prefixes: Sequence[str], skip: Sequence[str] = ()) -> Iterator[Hit]:
+    """The options that the launcher passes on although nothing looks at them in this file.
+
+    A warning, or an info where the value is the one that takes effect anyway. Options that the launcher itself does
+    not look at are not meant: those are unread keys of the ACC family.
+    """
+    for option in options_with(prefixes):
+        rows = on_route(launch, option)
+        if option in skip or not rows or not launch.given(option) or not is_read(launch, option):
+            continue
+        if any(row.used for row in rows if not unmet(launch, row)):
+            continue
+        if launch.value(option) is None and rows[0].how.get("null") == "unset":
+            continue
+        severity = Severity.INFO if takes_effect_anyway(launch, rows) else Severity.WARNING
+        reason = why_unread(launch, [row for row in rows if row.used] or rows)
+        text = f"{key_of(launch, option)} has no effect: accelerate {launch.release} {reason}"
+        yield Hit(launch.at(option, "key"), text, None, severity)
+
+
+def takes_effect_anyway(launch: Launch, rows: Sequence[Row]) -> bool:
+    """Tell whether the value is what the option amounts to without the key."""
+    default = knowledge.for_release(launch.release).options.get(rows[0].option)
+    value = launch.value(rows[0].option)
+    harmless = [item for row in rows for item in row.how.get("harmless", ())]
+    if value in harmless or (default is not None and value == default.default):
+        return True
+    return default is not None and any(same(row, value, default.default, launch.release) for row in rows)
+
+
+def same(row: Row, value: Any, other: Any, release: str) -> bool:
+    """Tell whether two values are read alike."""
+    one, two = read(row.how, value, release), read(row.how, other, release)
+    return not one.expected and not two.expected and bool(one.meaning == two.meaning)
+
+
+def why_unread(launch: Launch, rows: Sequence[Row]) -> str:
+    """Say under which conditions the option is read, and what the file has instead."""
+    conditions = unmet(launch, rows[0])
+    if not conditions:
+        return str(rows[0].how.get("because", "passes it on, and nothing reads it"))
+    texts = [f"{name} is {wanted(condition)}, here it is {now(launch, name)}" for name, condition in conditions]
+    return f"reads it only where {' and '.join(texts)}"
+
+
+def wanted(condition: Condition) -> str:
+    """Put a condition in words."""
+    if "above" in condition:
+        return f"above {condition['above']}"
+    if "given" in condition:
+        return "given" if condition["given"] else "not given"
+    values = listing(shown_plainly(value) for value in condition.get("in", condition.get("not_in", ())))
+    return values if "in" in condition else f"not {values}"
+
+
+def now(launch: Launch, option: str) -> str:
+    """The value that an option has, in words."""
+    value = meaning(launch, option)
+    return "not given" if value is None else shown_plainly(value)
+
+
+def shown_plainly(value: object) -> str:
+    """A value without quotation marks."""
+    return value if isinstance(value, str) else shown(value)
