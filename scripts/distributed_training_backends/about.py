@@ -1,0 +1,4 @@
+"""What this program calls itself. A bare copy has no package metadata, so the number stands here."""
+
+NAME = "distributed-training-backends"
+VERSION = "0.1.0"

@@ -1,0 +1,106 @@
+"""validate-backend-config: judge configs of training backends without running anything."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from distributed_training_backends import cli_common as common
+from distributed_training_backends.model import KINDS
+
+PROG = "validate-backend-config"
+SUMMARY = "Tell what Accelerate, DeepSpeed and the Transformers Trainer will make of a config, before they run."
+EXAMPLES = """\
+  validate_backend_config.py fsdp.yaml --accelerate-version 1.10.1 --num-processes 8
+  validate_backend_config.py accelerate.yaml ds_zero3.json --output-format json --installed
+
+exit status: 0 no errors, 1 at least one error, 2 some input could not be judged or the call was wrong"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and give the exit status."""
+    return common.guarded(PROG, _main, argv)
+
+
+def _main(argv: Sequence[str] | None) -> int:
+    args = build_parser().read(argv)
+    if args.list_rules or args.explain:
+        return _about_rules(args)
+    if not args.paths:
+        raise common.UsageError("give a file, a directory, or - for standard input (see --help)")
+    if args.diff or args.fix:
+        from distributed_training_backends.cli_fix import run_fixes
+
+        return run_fixes(args)
+    from distributed_training_backends import cli_run
+
+    report = cli_run.judge(args.paths, cli_run.options_from(args), cli_run.read_stdin(args.paths))
+    cli_run.show(report, args)
+    return report.exit_code
+
+
+def build_parser() -> common.Parser:
+    """Declare every option."""
+    parser = common.Parser(PROG, SUMMARY, EXAMPLES)
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="a file, a directory to walk, or - for standard input")
+    parser.add_argument(
+        "--format", choices=("auto", *KINDS), default="auto", help="the kind of the files (auto: by content)"
+    )
+    common.add_target_arguments(parser)
+    common.add_context_arguments(parser)
+    _add_rule_arguments(parser)
+    _add_fix_arguments(parser)
+    _add_output_arguments(parser)
+    return parser
+
+
+def _add_rule_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("rules")
+    group.add_argument("--select", action="append", default=[], metavar="CODES", help="only these (FSD, DSP012,ACC)")
+    group.add_argument(
+        "--ignore", action="append", default=[], metavar="CODES", help="all but these; the longer prefix wins"
+    )
+    group.add_argument(
+        "--check-imports", action="store_true", help="hint at packages that a config needs and this Python lacks"
+    )
+    group.add_argument("--explain", metavar="CODE", help="say what a rule is about")
+    group.add_argument("--list-rules", action="store_true", help="list all rules (as text or json)")
+
+
+def _add_fix_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("fixes")
+    group.add_argument("--fix", action="store_true", help="apply the safe fixes to the files")
+    group.add_argument(
+        "--unsafe-fixes", action="store_true", help="with --fix or --diff: also those that may change the run"
+    )
+    group.add_argument(
+        "--diff", action="store_true", help="show what --fix would change; write nothing; exit 1 if anything"
+    )
+
+
+def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("output")
+    group.add_argument("--output-format", choices=("text", "json", "sarif", "github"), default="text")
+    group.add_argument("--output-file", metavar="FILE", help="write the result there instead of to standard output")
+    volume = group.add_mutually_exclusive_group()
+    volume.add_argument("--quiet", "-q", action="store_true", help="show errors only")
+    volume.add_argument("--verbose", "-v", action="store_true", help="show hints too")
+    group.add_argument("--statistics", action="store_true", help="count by code instead of showing each finding")
+
+
+def _about_rules(args: argparse.Namespace) -> int:
+    from distributed_training_backends import api, cli_rules
+
+    if args.output_format not in ("text", "json"):
+        raise common.UsageError(f"rules are listed as text or json, not as {args.output_format}")
+    rules = api.rules()
+    if args.explain:
+        text = api.explain(cli_rules.find_code(args.explain, rules))
+        common.emit(f"{text}\n".replace("\n\n\n", "\n\n"), args.output_file)
+    else:
+        common.emit(cli_rules.rules_listing(rules, args.output_format), args.output_file)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,234 @@
+"""What the command lines share: the parser, the flags for targets and context, output, and the way out of trouble."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from distributed_training_backends.about import VERSION
+from distributed_training_backends.model import Context, Targets
+from distributed_training_backends.versions import InvalidReleaseError, parse
+
+if TYPE_CHECKING:
+    from distributed_training_backends.render.style import Style
+
+LIBRARIES = ("accelerate", "deepspeed", "transformers", "torch")
+WIDTH = 120
+CANNOT_JUDGE = 2
+INTERRUPTED = 130
+
+
+class UsageError(Exception):
+    """A call that cannot be carried out; the text is the one line that says why."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that reports a wrong call in one line and knows options with underscores, as Accelerate's are."""
+
+    def __init__(self, prog: str, summary: str, examples: str) -> None:
+        super().__init__(
+            prog=prog,
+            description=summary,
+            epilog=f"examples:\n{examples}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        self.add_argument("--version", action="version", version=f"{prog} {VERSION}")
+
+    def error(self, message: str) -> NoReturn:
+        """End with one line; the usage is what --help is for."""
+        raise UsageError(f"{message} (see --help)")
+
+    def read(self, argv: Sequence[str] | None) -> argparse.Namespace:
+        """Parse the arguments of the process, or those given."""
+        return self.parse_args([dashed(word) for word in (sys.argv[1:] if argv is None else argv)])
+
+
+def dashed(word: str) -> str:
+    """Write --num_processes=8 as --num-processes=8; what follows the first "=" stays."""
+    if not word.startswith("--"):
+        return word
+    name, equals, value = word.partition("=")
+    return name.replace("_", "-") + equals + value
+
+
+def release(text: str) -> str:
+    """Check a release number."""
+    try:
+        parse(text)
+    except InvalidReleaseError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text.strip()
+
+
+def whole(least: int, most: int | None = None) -> Callable[[str], int]:
+    """Make a check for whole numbers in a range."""
+
+    def check(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+        if number < least or (most is not None and number > most):
+            span = f"from {least} to {most}" if most is not None else f"of at least {least}"
+            raise argparse.ArgumentTypeError(f"{number} is not a number {span}")
+        return number
+
+    return check
+
+
+def add_target_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that choose the releases."""
+    group = parser.add_argument_group("releases to judge against (default: the newest ones known)")
+    for library in LIBRARIES:
+        group.add_argument(f"--{library}-version", metavar="X.Y.Z", type=release)
+    group.add_argument(
+        "--installed",
+        action="store_true",
+        help="those that this Python has installed (read from metadata, not imported)",
+    )
+
+
+def targets_from(args: argparse.Namespace, default: Targets) -> Targets:
+    """Choose the releases: a flag beats what is installed, which beats the newest one known."""
+    chosen = dict(default.items())
+    if args.installed:
+        from distributed_training_backends.installed import releases
+
+        for library, found in releases(LIBRARIES).items():
+            if found is None:
+                note(f"{library} is not installed here: judged against {library} {chosen[library]}")
+            chosen[library] = found or chosen[library]
+    chosen |= {library: given for library in LIBRARIES if (given := getattr(args, f"{library}_version"))}
+    return Targets(**chosen)
+
+
+def add_context_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say what a config leaves open."""
+    group = parser.add_argument_group("what else is known about the run")
+    group.add_argument("--num-processes", metavar="N", type=whole(1), help="processes over all machines")
+    group.add_argument("--num-machines", metavar="N", type=whole(1))
+    group.add_argument("--machine-rank", metavar="N", type=whole(0))
+    group.add_argument("--main-process-ip", metavar="ADDRESS")
+    group.add_argument("--main-process-port", metavar="PORT", type=whole(0, 65535))
+    group.add_argument("--mixed-precision", choices=("no", "fp16", "bf16", "fp8"))
+    group.add_argument(
+        "--launch-complete",
+        action="store_true",
+        help="nothing more is given at launch: what the files and these flags leave open is an error, not a hint",
+    )
+    group.add_argument(
+        "--consumer",
+        choices=("auto", "deepspeed", "accelerate", "trainer"),
+        default="auto",
+        help="who reads a DeepSpeed file: deepspeed.initialize, Accelerate, or the Transformers Trainer",
+    )
+
+
+def context_from(args: argparse.Namespace) -> Context:
+    """Gather what the flags say about the run."""
+    return Context(
+        num_processes=args.num_processes,
+        num_machines=args.num_machines,
+        machine_rank=args.machine_rank,
+        main_process_ip=args.main_process_ip,
+        main_process_port=args.main_process_port,
+        mixed_precision=args.mixed_precision,
+        consumer=args.consumer,
+        launched=args.launch_complete,
+    )
+
+
+def note(text: str) -> None:
+    """Tell a person something beside the result, on standard error and without its secrets or control characters."""
+    from distributed_training_backends.render.characters import visible
+    from distributed_training_backends.render.redact import redact
+
+    print(visible(redact(text)), file=sys.stderr)
+
+
+def emit(text: str, output_file: str | None = None) -> None:
+    """Write a result to standard output, or to a file as a whole."""
+    if output_file is not None:
+        from distributed_training_backends.fix import write_atomically
+
+        write_atomically(output_file, text)
+        return
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def wants_color(stream: Any) -> bool:
+    """Decide about colours: NO_COLOR beats FORCE_COLOR, which beats being a terminal."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return bool(stream.isatty()) and os.environ.get("TERM") != "dumb"
+
+
+def style_for(output_file: str | None, **choices: Any) -> Style:
+    """Fit the look to where the output goes."""
+    from distributed_training_backends.render.style import Style
+
+    to_terminal = output_file is None and sys.stdout.isatty()
+    color = output_file is None and wants_color(sys.stdout)
+    return Style(color=color, width=_columns() if to_terminal else WIDTH, base=os.getcwd(), **choices)
+
+
+def _columns() -> int:
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or WIDTH
+    except (OSError, ValueError):
+        return WIDTH
+
+
+def guarded(prog: str, body: Callable[[Sequence[str] | None], int], argv: Sequence[str] | None) -> int:
+    """Run a command line; whatever goes wrong ends in one line and an exit code, never in a traceback."""
+    _let_everything_print()
+    try:
+        return body(argv)
+    except SystemExit as done:  # argparse, after --help and --version
+        return done.code if isinstance(done.code, int) else 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _abandon_stdout()
+        return 0
+    except Exception as error:
+        note(f"{prog}: {_explained(error)}")
+        if os.environ.get("DTB_DEBUG"):
+            raise
+        return CANNOT_JUDGE
+
+
+def _explained(error: Exception) -> str:
+    if isinstance(error, UsageError):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError) and error.name == "yaml":
+        return f"PyYAML is missing, which YAML files need; run: {sys.executable} -m pip install PyYAML"
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return internal(error)
+
+
+def internal(error: Exception) -> str:
+    """Own up to a mistake of this program, in one line."""
+    what = f"{type(error).__name__}: {str(error)[:200]}"
+    return f"internal error, please report it with the file: {what} (DTB_DEBUG=1 shows where)"
+
+
+def _let_everything_print() -> None:
+    """A path or a message beyond the terminal's encoding is written out in escapes."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def _abandon_stdout() -> None:
+    """Nobody reads on: keep the interpreter from failing once more when it flushes at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

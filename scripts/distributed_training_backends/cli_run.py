@@ -1,0 +1,70 @@
+"""From arguments to a report and its output, and what to do when our own code fails on a file."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from distributed_training_backends import api
+from distributed_training_backends import cli_common as common
+from distributed_training_backends.model import FileReport, Report, Severity
+
+STDIN_LIMIT = 4 * 1024 * 1024  # beyond the limit for files, so that larger input is refused as such
+
+
+def options_from(args: argparse.Namespace) -> api.Options:
+    """Gather how to judge."""
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    if args.select or args.ignore:
+        from distributed_training_backends.cli_rules import selection
+
+        rules = api.rules()
+        select, ignore = selection(args.select, rules), selection(args.ignore, rules)
+    return api.Options(
+        targets=common.targets_from(args, api.default_targets()),
+        context=common.context_from(args),
+        kind=None if args.format == "auto" else args.format,
+        select=select,
+        ignore=ignore,
+        check_imports=args.check_imports,
+    )
+
+
+def judge(paths: Sequence[str], options: api.Options, stdin: bytes | None) -> Report:
+    """Judge files together; when that fails, one by one, so that one file cannot take the others with it."""
+    paths = list(dict.fromkeys(paths))
+    try:
+        return api.validate_paths(paths, options, stdin)
+    except ModuleNotFoundError:
+        raise
+    except Exception:
+        if os.environ.get("DTB_DEBUG"):
+            raise
+    files = [file for path in paths for file in _judge_alone(path, options, stdin)]
+    return Report(options.targets, tuple(files))
+
+
+def _judge_alone(path: str, options: api.Options, stdin: bytes | None) -> tuple[FileReport, ...]:
+    try:
+        return api.validate_paths([path], options, stdin).files
+    except Exception as error:
+        common.note(f"{path}: {common.internal(error)}")
+        return (FileReport(path, None, "unreadable", ()),)
+
+
+def read_stdin(paths: Sequence[str]) -> bytes | None:
+    """Read standard input where the paths ask for it, and no more of it than is needed to refuse it."""
+    return sys.stdin.buffer.read(STDIN_LIMIT) if "-" in paths else None
+
+
+def show(report: Report, args: argparse.Namespace) -> None:
+    """Render a report to where the arguments want it."""
+    from distributed_training_backends.render.dispatch import render
+
+    least = Severity.ERROR if args.quiet else Severity.INFO if args.verbose else Severity.WARNING
+    style = common.style_for(args.output_file, least=least, statistics=args.statistics)
+    rules = api.rules() if args.output_format == "sarif" else ()
+    common.emit(render(report, args.output_format, style, rules), args.output_file)

@@ -1,0 +1,41 @@
+"""One entry for every output format. Nothing leaves here before its secrets are masked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from distributed_training_backends.model import Report
+from distributed_training_backends.render.redact import redact_report
+from distributed_training_backends.render.style import Style
+
+if TYPE_CHECKING:
+    from distributed_training_backends.render.sarif import RuleDescription
+
+FORMATS = ("text", "json", "sarif", "github")
+
+
+def render(
+    report: Report, output_format: str, style: Style | None = None, rules: Sequence[RuleDescription] = ()
+) -> str:
+    """Write a report in one of FORMATS; `rules` describes the codes for SARIF. Only what is needed is imported."""
+    report, style = redact_report(report), style or Style()
+    if output_format == "json":
+        from distributed_training_backends.render.json_report import render_json
+
+        return render_json(report)
+    if output_format == "sarif":
+        from distributed_training_backends.render.sarif import render_sarif
+
+        return render_sarif(report, style, rules)
+    if output_format == "github":
+        from distributed_training_backends.render.github import render_github
+
+        return render_github(report, style)
+    if style.statistics:
+        from distributed_training_backends.render.statistics import render_statistics
+
+        return render_statistics(report, style)
+    from distributed_training_backends.render.text import render_text
+
+    return render_text(report, style)

@@ -1,0 +1,60 @@
+"""A report as JSON. The shape is published as data/schemas/report.schema.json."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from distributed_training_backends.model import FileReport, Finding, Fix, Report, Severity
+
+FORMAT_VERSION = 1
+
+
+def report_data(report: Report) -> dict[str, Any]:
+    """Give the report as plain data; the order of the keys is part of the contract."""
+    errors, warnings, infos = (report.count(severity) for severity in Severity)
+    return {
+        "version": FORMAT_VERSION,
+        "targets": dict(report.targets.items()),
+        "files": [_file(file) for file in report.files],
+        "summary": {"files": len(report.files), "errors": errors, "warnings": warnings, "infos": infos},
+    }
+
+
+def render_json(report: Report) -> str:
+    """Write the report as JSON in ASCII, which every terminal and pipe can carry."""
+    return json.dumps(report_data(report), indent=2) + "\n"
+
+
+def _file(file: FileReport) -> dict[str, Any]:
+    return {
+        "path": file.path,
+        "kind": file.kind,
+        "verdict": file.verdict,
+        "findings": [_finding(finding) for finding in file.findings],
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    place = finding.place
+    return {
+        "code": finding.code,
+        "name": finding.name,
+        "severity": finding.severity.value,
+        "message": finding.message,
+        "pointer": place.pointer,
+        "line": place.line,
+        "column": place.column,
+        "end_line": place.end_line,
+        "end_column": place.end_column,
+        "fix": _fix(finding.fix) if finding.fix else None,
+        "reference": finding.reference,
+    }
+
+
+def _fix(fix: Fix) -> dict[str, Any]:
+    return {
+        "applicability": fix.applicability.value,
+        "title": fix.title,
+        "edits": [edit._asdict() for edit in fix.edits],
+    }

@@ -1,0 +1,63 @@
+"""Hide secrets before anything is shown.
+
+A mask is as long as what it hides, so that columns, carets and the offsets of edits stay right.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from distributed_training_backends.model import Applicability, Edit, FileReport, Finding, Fix, Place, Report
+
+_HINTS = re.compile(
+    r"pass|secret|token|key|credential|hf_|api_org_|sk-|AKIA|ASIA|gh[pousr]_|github_pat_|glpat-|xox|AIza|eyJ|npm_"
+    r"|pypi-|ya29|bearer|authorization|://|-----BEGIN",
+    re.IGNORECASE,
+)
+
+
+def redact(text: str) -> str:
+    """Put stars in the place of every secret; all else, the line ends and the length stay as they are."""
+    if not _HINTS.search(text):
+        return text
+    from distributed_training_backends.render.secrets import find_secrets  # its patterns take a while to compile
+
+    chars: list[str] | None = None
+    for start, end in find_secrets(text):
+        chars = chars or list(text)
+        chars[start:end] = ["*" if char not in "\r\n" else char for char in chars[start:end]]
+    return "".join(chars) if chars else text
+
+
+def redact_report(report: Report) -> Report:
+    """Give the same report without secrets."""
+    return replace(report, files=tuple(_file(file) for file in report.files))
+
+
+def _file(file: FileReport) -> FileReport:
+    if not file.findings:
+        return file
+    text = None if file.text is None else redact(file.text)
+    return replace(file, findings=tuple(_finding(finding) for finding in file.findings), text=text)
+
+
+def _finding(finding: Finding) -> Finding:
+    return replace(
+        finding,
+        message=redact(finding.message),
+        place=_place(finding.place),
+        fix=_fix(finding.fix) if finding.fix else None,
+        related=tuple(_place(place) for place in finding.related),
+    )
+
+
+def _place(place: Place) -> Place:
+    return place._replace(pointer=redact(place.pointer))
+
+
+def _fix(fix: Fix) -> Fix:
+    """Mask a fix; one that would write masked text over a secret may be looked at, not applied."""
+    edits = tuple(Edit(edit.start, edit.end, redact(edit.text)) for edit in fix.edits)
+    applicability = fix.applicability if edits == fix.edits else Applicability.DISPLAY
+    return Fix(applicability, redact(fix.title), edits)

@@ -1,0 +1,90 @@
+"""Where secrets stand in a text: tokens by their shape, and values by the name of their key.
+
+Every pattern is bounded or starts only where a word or line starts, so that the time stays linear in the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_KEYWORD = (
+    r"(?:password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key(?:[_-]?id)?|secret[_-]?key"
+    r"|private[_-]?key|account[_-]?key|auth[_-]?key|credentials?)"
+)
+# Values that tell nothing, and the marks that tokenizers use, are no secrets: hiding them would only confuse.
+_HARMLESS = re.compile(
+    r"(?:true|false|yes|no|on|off|null|none|~|auto|</?\w{1,20}>|<\|\w{1,30}\|>|\[[A-Z]{3,6}\]|\$\{?\w+\}?)?",
+    re.IGNORECASE,
+)
+_TOKENS = re.compile(
+    r"(?<![A-Za-z0-9])(?:"
+    r"hf_[A-Za-z0-9]{16,}|api_org_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|(?:AKIA|ASIA)[0-9A-Z]{16}"
+    r"|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[abeoprs]-[A-Za-z0-9-]{10,}"
+    r"|AIza[0-9A-Za-z_-]{30,}|ya29\.[0-9A-Za-z_-]{20,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{16,}"
+    r")"
+)
+# The part before the dots may hold the mark again; starting only where a word starts keeps the search linear.
+_JWT = re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]{4,}){1,2}")
+_BEARER = re.compile(
+    r"\b(?:bearer|authorization[\"']?[ \t]{0,8}[:=][ \t]{0,8}[\"']?(?:\w{1,20})?)[ \t]{1,8}([A-Za-z0-9._~+/=-]{8,})",
+    re.IGNORECASE,
+)
+_URL_PASSWORD = re.compile(r"://[^\s/:@\"']{0,200}:([^\s/\"']{1,400})@")
+_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(.*?)(?:-----END|\Z)", re.DOTALL)
+# The value of a key that names a secret: in quotes, perhaps on the next line, or plain up to what may end it.
+_QUOTED = re.compile(
+    rf"{_KEYWORD}[\"']?[ \t]{{0,40}}[:=]\s{{0,80}}"
+    r"(?:\"((?:[^\"\\\n]|\\.)*)(?:\"(?![ \t]{0,40}:)|$)|'([^'\n]*)(?:'(?![ \t]{0,40}:)|$))",
+    re.IGNORECASE | re.MULTILINE,
+)
+_PLAIN = re.compile(
+    _KEYWORD + r"[\"']?[ \t]{0,40}[:=][ \t]{0,40}([^\s\"'`,;)}\]{\[|>&*!][^\s\"'`,;)}\]]*)", re.IGNORECASE
+)
+_OPTION = re.compile(_KEYWORD + r"[ \t]{1,8}([^\s\"'`]+)", re.IGNORECASE)
+_DASHES = re.compile(r"--[\w-]{0,40}\Z")
+# In block YAML a plain value goes on to the end of the line, and a block scalar to the next line as shallow.
+_LINE = re.compile(
+    r"^[ \t]*(?:- +)?[\"']?[\w.-]{0,80}?"
+    + _KEYWORD
+    + r"[\"']?[ \t]{0,40}:[ \t]{1,40}([^\s\"'#&*!|>{\[][^\n]*?)(?:[ \t]#.*)?\r?$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_BLOCK = re.compile(
+    r"^([ ]*)(?:- +)?[\"']?[\w.-]{0,80}?" + _KEYWORD + r"[\"']?[ \t]{0,40}:[ \t]{1,40}[|>][-+0-9]{0,2}[ \t]*\r?\n",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def find_secrets(text: str) -> Iterator[tuple[int, int]]:
+    """Give the extents of what looks like a secret; they may overlap."""
+    for pattern in (_TOKENS, _JWT):
+        yield from (found.span() for found in pattern.finditer(text))
+    for pattern in (_BEARER, _URL_PASSWORD, _PRIVATE_KEY, _QUOTED, _PLAIN, _LINE):
+        yield from (extent for found in pattern.finditer(text) if (extent := _telling(found)))
+    for found in _OPTION.finditer(text):
+        if _DASHES.search(text[max(0, found.start() - 42) : found.start()]):
+            yield found.span(1)
+    yield from _blocks(text)
+
+
+def _blocks(text: str) -> Iterator[tuple[int, int]]:
+    """Give the extents of block scalars below telling keys; what stands within one is not looked at again."""
+    position = 0
+    while found := _BLOCK.search(text, position):
+        position = max(found.end(), _end_of_block(text, found.end(), len(found.group(1))))
+        yield found.end(), position
+
+
+def _telling(found: re.Match[str]) -> tuple[int, int] | None:
+    """Give the extent of a value, unless it is one that tells nothing."""
+    group = found.lastindex or 0
+    value = found.group(group).rstrip(", \t\r")
+    return None if _HARMLESS.fullmatch(value) else (found.start(group), found.start(group) + len(value))
+
+
+def _end_of_block(text: str, start: int, indent: int) -> int:
+    """Give where the lines end that are blank or deeper than `indent`."""
+    deeper = re.compile(rf"(?:[ \t]*\r?\n|[ ]{{{indent + 1},}}[^\n]*(?:\n|\Z))*")
+    found = deeper.match(text, start)
+    return found.end() if found else start

@@ -1,0 +1,85 @@
+"""A report for people: one block for each finding, with the source line and carets, and a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distributed_training_backends.model import Applicability, FileReport, Finding, Fix, Report, Severity
+from distributed_training_backends.render.characters import visible
+from distributed_training_backends.render.excerpt import excerpt_of
+from distributed_training_backends.render.style import SEVERITY_COLOUR, Style, counted
+
+_HOW = {Applicability.SAFE: " (--fix does it)", Applicability.UNSAFE: " (--unsafe-fixes does it)"}
+
+
+def render_text(report: Report, style: Style) -> str:
+    """Write the whole report."""
+    blocks = [block for file in report.files for block in _file_blocks(file, style)]
+    summary = summary_of(report, style)
+    return "\n".join([*blocks, *([summary] if summary else [])])
+
+
+def _file_blocks(file: FileReport, style: Style) -> Iterator[str]:
+    lines = (file.text or "").split("\n") if file.findings else []
+    unreadable = file.verdict == "unreadable"
+    for finding in file.findings:
+        if unreadable or style.shows(finding):
+            yield "\n".join(_block(file, finding, lines, style)) + "\n"
+    if unreadable and not file.findings:
+        yield f"{style.paint(visible(file.path), 'bold')}: it could not be judged\n"
+
+
+def _block(file: FileReport, finding: Finding, lines: list[str], style: Style) -> Iterator[str]:
+    place = finding.place
+    label = "unreadable" if file.verdict == "unreadable" else finding.severity.value
+    where = style.paint(visible(f"{place.path}:{place.line}:{place.column}"), "bold")
+    what = style.paint(f"{label}[{finding.code}]", SEVERITY_COLOUR[finding.severity])
+    yield f"{where}: {what} {visible(finding.message)}"
+    number = str(place.line)
+    gutter = " " * (len(number) + 1)
+    excerpt = excerpt_of(lines, place, style.width - len(number) - 4) if file.text else None
+    if excerpt:
+        yield f" {style.paint(number + ' |', 'cyan')} {excerpt.line}"
+        yield f"{gutter} {style.paint('|', 'cyan')} {style.paint(excerpt.carets, SEVERITY_COLOUR[finding.severity])}"
+    for note in _notes(finding):
+        yield f"{gutter} {style.paint('=', 'cyan')} {visible(note)}"
+
+
+def _notes(finding: Finding) -> Iterator[str]:
+    for place in finding.related:
+        yield f"also: {place.path}:{place.line}:{place.column}"
+    if finding.fix:
+        yield f"help: {finding.fix.title}{_HOW.get(finding.fix.applicability, '')}"
+    if finding.reference:
+        yield f"see: {finding.reference}"
+
+
+def summary_of(report: Report, style: Style) -> str:
+    """Count in one line what was found, for which releases, and what can be fixed; nothing to say is "" when quiet."""
+    errors, warnings, infos = (report.count(severity) for severity in Severity)
+    unreadable = sum(file.verdict == "unreadable" for file in report.files)
+    if style.least is Severity.ERROR and not errors and not unreadable:
+        return ""
+    found = [counted(number, noun) for number, noun in ((errors, "error"), (warnings, "warning")) if number]
+    parts = [f"{', '.join(found) or 'No errors or warnings'} in {counted(len(report.files), 'file')}"]
+    if unreadable:
+        parts.append(f"{counted(unreadable, 'file')} could not be judged")
+    parts.append("targets: " + ", ".join(f"{library} {release}" for library, release in report.targets.items()))
+    parts.extend(_fixable(report))
+    if infos and style.least is not Severity.INFO:
+        parts.append(f"{counted(infos, 'hint')} with --verbose")
+    return style.paint(visible("; ".join(parts)), "bold" if errors or unreadable else "green") + "\n"
+
+
+def _fixable(report: Report) -> Iterator[str]:
+    safe = sum(is_fixable(finding.fix, Applicability.SAFE) for file in report.files for finding in file.findings)
+    unsafe = sum(is_fixable(finding.fix, Applicability.UNSAFE) for file in report.files for finding in file.findings)
+    if safe:
+        yield f"{safe} fixable with --fix"
+    if unsafe:
+        yield f"{unsafe} {'more ' if safe else ''}with --fix --unsafe-fixes"
+
+
+def is_fixable(fix: Fix | None, applicability: Applicability) -> bool:
+    """Tell whether there is a fix with exactly this promise."""
+    return fix is not None and fix.applicability is applicability
