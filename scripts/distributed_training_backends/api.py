@@ -12,19 +12,21 @@ from distributed_training_backends.knowledge import accelerate, deepspeed, trans
 from distributed_training_backends.model import Context, FileReport, Report, Targets
 from distributed_training_backends.rules import catalog
 from distributed_training_backends.rules.registry import RULES, Rule
-from distributed_training_backends.sources import load, reading
 from distributed_training_backends.sources.document import Document
+from distributed_training_backends.sources.limits import Unreadable
+from distributed_training_backends.sources.load import load
+from distributed_training_backends.sources.reading import Raw, find_files, first_newline, read_path, read_stdin
 from distributed_training_backends.validate import Options
 
 __all__ = ["Context", "Options", "Targets", "default_targets", "explain", "rules", "validate_paths", "validate_text"]
 NEWEST_TORCH = "2.13.0"
-Reader = Callable[[str], "reading.Raw | reading.Unreadable | None"]
+Reader = Callable[[str], "Raw | Unreadable | None"]
 
 
 @cache
 def default_targets() -> Targets:
     """The newest releases that the knowledge covers."""
-    return Targets(accelerate.RELEASES[-1], deepspeed.RELEASES[-1], transformers.RELEASES[-1], NEWEST_TORCH)
+    return Targets(accelerate.RELEASES[-1], deepspeed.releases()[-1], transformers.RELEASES[-1], NEWEST_TORCH)
 
 
 def validate_paths(paths: Sequence[str], options: Options, stdin: bytes | None = None) -> Report:
@@ -33,42 +35,47 @@ def validate_paths(paths: Sequence[str], options: Options, stdin: bytes | None =
     return judged(raws, options, read_file)
 
 
-def validate_text(
-    text: str, options: Options, path: str = "<text>", files: Mapping[str, str] | None = None
-) -> Report:
+def validate_text(text: str, options: Options, path: str = "<text>", files: Mapping[str, str] | None = None) -> Report:
     """Judge one text. `files` holds companions by the name under which the text refers to them; no file is read."""
     companions = files or {}
 
-    def read(name: str) -> reading.Raw | None:
-        return reading.from_text(name, companions[name]) if name in companions else None
+    def read(name: str) -> Raw | None:
+        return from_text(name, companions[name]) if name in companions else None
 
-    return judged([reading.from_text(path, text)], options, read)
+    return judged([from_text(path, text)], options, read)
 
 
-def read_file(path: str) -> reading.Raw | reading.Unreadable | None:
+def from_text(path: str, text: str) -> Raw:
+    """Take a text as it came, without its byte order mark."""
+    bare = text.removeprefix("\ufeff")
+    return Raw(path, bare, first_newline(bare), bare != text)
+
+
+def read_file(path: str) -> Raw | Unreadable | None:
     """Read a file that another one names; None when there is none."""
-    return reading.read_path(path) if isfile(path) else None
+    return read_path(path) if isfile(path) else None
 
 
-def read_all(path: str, stdin: bytes | None) -> Iterator[reading.Raw | reading.Unreadable]:
+def read_all(path: str, stdin: bytes | None) -> Iterator[Raw | Unreadable]:
     """Read one argument: standard input, a file, or every file of our kinds below a directory."""
     if path == "-" and stdin is not None:
-        yield reading.read_stdin(stdin)
+        yield read_stdin(stdin)
     elif isdir(path):
-        for name in reading.find_files(path):
-            raw = reading.read_path(name)
-            if isinstance(load.load(raw, None) if isinstance(raw, reading.Raw) else None, Document):
+        for name in find_files(path):
+            raw = read_path(name)
+            if isinstance(load(raw, None) if isinstance(raw, Raw) else None, Document):
                 yield raw
     else:
-        yield reading.read_path(path)
+        yield read_path(path)
 
 
-def judged(raws: Sequence[reading.Raw | reading.Unreadable], options: Options, read: Reader) -> Report:
+def judged(raws: Sequence[Raw | Unreadable], options: Options, read: Reader) -> Report:
     """Parse, follow references between files, and judge."""
+    catalog.load()
     documents: list[Document] = []
     failed: list[FileReport] = []
     for raw in raws:
-        parsed = raw if isinstance(raw, reading.Unreadable) else load.load(raw, options.kind)
+        parsed = raw if isinstance(raw, Unreadable) else load(raw, options.kind)
         if isinstance(parsed, Document):
             documents.append(parsed)
         else:
@@ -91,9 +98,9 @@ def references(documents: Sequence[Document], read: Reader) -> Iterator[tuple[st
                 break
 
 
-def parsed_companion(raw: reading.Raw | reading.Unreadable | None) -> Document | None:
+def parsed_companion(raw: Raw | Unreadable | None) -> Document | None:
     """Parse a DeepSpeed file that another file names."""
-    parsed = load.load(raw, "deepspeed") if isinstance(raw, reading.Raw) else None
+    parsed = load(raw, "deepspeed") if isinstance(raw, Raw) else None
     return parsed if isinstance(parsed, Document) else None
 
 

@@ -6,22 +6,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from distributed_training_backends.sources.comments import ignores
+
 from distributed_training_backends import consumers, edits
 from distributed_training_backends.flow.inputs import DeepSpeedFile, cluster_inputs, lone_inputs
 from distributed_training_backends.model import (
     Consumer,
     Context,
+    Extent,
     FileReport,
     Finding,
     Kind,
+    Place,
     Severity,
     Targets,
     verdict_of,
 )
 from distributed_training_backends.rules import catalog
-from distributed_training_backends.rules.registry import Hit, Rule, run_rules
+from distributed_training_backends.rules.registry import RULES, Hit, Rule, run_rules
 from distributed_training_backends.sources.document import Document
-from distributed_training_backends.sources.yaml_source import ignores
+from distributed_training_backends.sources.limits import Unreadable
 
 READERS: tuple[Consumer, ...] = ("deepspeed", "accelerate", "trainer")
 
@@ -65,6 +69,8 @@ def unit_findings(document: Document, companion: Document | None, options: Optio
     inputs = cluster_inputs(document, targets, context) if document.kind == "accelerate" else lone_inputs(document)
     if companion is not None:
         inputs["deepspeed"] = DeepSpeedFile(companion, "accelerate", targets, context, inputs.get("launch"))
+    elif isinstance(name := document.get("deepspeed_config", "deepspeed_config_file"), str):
+        inputs["missing_file"] = None if name == "none" else name
     yield from run(inputs, options)
 
 
@@ -77,6 +83,14 @@ def deepspeed_findings(document: Document, options: Options) -> Iterator[Finding
         for reader in readers
     }
     yield from by_reader[asked] if asked != "auto" else consumers.combine(document, by_reader)
+
+
+def unreadable(source: Unreadable) -> FileReport:
+    """The report of a source that cannot be judged, with the reason as its only finding."""
+    place = Place(source.path, "", Extent(0, 0), 1, 1, 1, 1)
+    rule = RULES["XCF900"]
+    finding = Finding(rule.code, rule.name, Severity.INFO, source.message, place, reference=rule.page)
+    return FileReport(source.path, None, "unreadable", (finding,))
 
 
 def run(inputs: dict[str, Any], options: Options) -> Iterator[Finding]:
@@ -97,7 +111,7 @@ def finding_of(rule: Rule, severity: Severity, hit: Hit) -> Finding:
 
 def report(document: Document, findings: Iterable[Finding], options: Options) -> FileReport:
     """Make the report of one file: what is selected and not ignored, in order, each finding once."""
-    silenced = ignores(document) if document.syntax == "yaml" else {}
+    silenced = ignores(document)
     shown = {finding: None for finding in findings if selected(finding.code, options)}
     kept = [finding for finding in shown if not is_silenced(finding, silenced)]
     ordered = tuple(sorted(kept, key=lambda finding: finding.order))

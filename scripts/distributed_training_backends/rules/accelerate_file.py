@@ -117,7 +117,7 @@ def move(document: Document, key: str, block: str) -> Repair | None:
 
 def deepspeed_key(key: str) -> bool:
     """Tell whether the newest DeepSpeed knows the key at the top of its config."""
-    return key in deepspeed.for_release(deepspeed.RELEASES[-1]).keys
+    return key in deepspeed.for_release(deepspeed.releases()[-1]).keys
 
 
 @rule("ACC004", "missing-distributed-type", error="*")

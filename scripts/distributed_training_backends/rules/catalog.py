@@ -6,9 +6,13 @@ from functools import cache
 from importlib import import_module
 
 MODULES = (
+    "reported",
     "accelerate_file",
     "accelerate_blocks",
     "accelerate_unread",
+    "accelerate_deepspeed",
+    "sagemaker",
+    "cross_file",
     "launch_counts",
     "launch_machines",
 )

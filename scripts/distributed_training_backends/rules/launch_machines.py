@@ -8,7 +8,7 @@ from distributed_training_backends.flow.launch import Launch
 from distributed_training_backends.knowledge import accelerate as knowledge
 from distributed_training_backends.model import Severity, Targets
 from distributed_training_backends.rules.launch_counts import machines_of
-from distributed_training_backends.rules.registry import Hit, rule
+from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
 from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
 from distributed_training_backends.versions import in_span
 
@@ -39,7 +39,8 @@ def port_left_open(launch: Launch) -> Iterator[Hit]:
     """
     if machines_of(launch) <= 1 or launch.value("main_process_port") is not None:
         return
-    missing = launch.since("1.8.0") if launch.route == "simple" else launch.elastic and launch.before("1.7.0")
+    started = launch.elastic or launch.deepspeed_runner
+    missing = launch.since("1.8.0") if launch.route == "simple" else started and launch.before("1.7.0")
     if missing:
         text = f"several machines need main_process_port with accelerate {launch.release}; write for instance 29500"
         yield Hit(launch.at("num_machines"), text)
@@ -156,3 +157,22 @@ def mpirun_needed(simple: Launch) -> Iterator[Hit]:
     """
     if simple.value("mpirun_hostfile") is not None:
         yield Hit(simple.at("mpirun_hostfile"), "needs mpirun or mpiexec on the launching machine")
+
+
+@rule("LCH029", "ccl-workers-not-text", error="0.28.0..0.31.0")
+def ccl_workers_not_text(simple: Launch) -> Iterator[Hit]:
+    """`mpirun_ccl` is a number, in releases that put it into the environment as it is.
+
+    With several machines the launcher sets `CCL_WORKER_COUNT` to the value itself, and only texts may stand in the
+    environment. Quote it. Source: 0.30.1, utils/launch.py, `prepare_simple_launcher_cmd_env`.
+    """
+    value = simple.value("mpirun_ccl")
+    if machines_of(simple) > 1 and simple.value("mpirun_hostfile") is not None and not isinstance(value, str):
+        repair = replace_value(simple, value) if isinstance(value, int) else None
+        yield Hit(simple.at("mpirun_ccl"), f"mpirun_ccl {shown(value)} is no text; quote it", repair)
+
+
+def replace_value(launch: Launch, value: int) -> Repair | None:
+    """Write a number of workers as text."""
+    pointer = launch.arguments["mpirun_ccl"].pointer
+    return Repair(f"write '{value}'", (Operation("replace", pointer, value=str(value)),)) if pointer else None

@@ -1,0 +1,72 @@
+"""XCF rules: an Accelerate config and the DeepSpeed file that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from os.path import isabs
+
+from distributed_training_backends.flow.launch import Launch
+from distributed_training_backends.model import Applicability, Severity
+from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.suggest import shown
+
+# The names in `_deepspeed_config_checks`; the same in all releases from 0.20.0 to 1.15.0.
+OVERRULED = (
+    "gradient_accumulation_steps",
+    "gradient_clipping",
+    "zero_stage",
+    "offload_optimizer_device",
+    "offload_param_device",
+    "offload_param_nvme_path",
+    "offload_optimizer_nvme_path",
+    "zero3_save_16bit_model",
+)
+
+
+def file_of(launch: Launch) -> str | None:
+    """The DeepSpeed file that a launch names; the text "none" names none."""
+    value = launch.value("deepspeed_config_file")
+    return None if value is None or str(value) == "none" else str(value)
+
+
+@rule("XCF001", "deepspeed-file-and-settings", error="*")
+def deepspeed_file_and_settings(deepspeed_launch: Launch) -> Iterator[Hit]:
+    """`deepspeed_config_file` together with settings that belong into that file.
+
+    Accelerate refuses the config, whatever the values are: "When using `deepspeed_config_file`, the following
+    accelerate config variables will be ignored". Keep only `zero3_init_flag` and the launcher settings beside the
+    file, and leave `mixed_precision` out too (any value counts, also no). Source: 1.15.0, utils/dataclasses.py,
+    `DeepSpeedPlugin._deepspeed_config_checks`.
+    """
+    launch = deepspeed_launch
+    if file_of(launch) is None or not isinstance(launch.document.get("deepspeed_config"), dict):
+        return
+    for key in launch.document.get("deepspeed_config"):
+        if isinstance(key, str) and key.lower() in OVERRULED:
+            pointer = ("deepspeed_config", key)
+            text = f"{key} is refused beside deepspeed_config_file; set it in that file"
+            yield Hit(launch.document.key(*pointer), text, removal(pointer))
+    if launch.given("mixed_precision") and not launch.context.mixed_precision:
+        pointer = launch.at("mixed_precision").pointer
+        if launch.document.get(*pointer) is not None:
+            text = f"{pointer[-1]} is refused beside deepspeed_config_file; write fp16 or bf16 in that file"
+            yield Hit(launch.document.key(*pointer), text, removal(pointer))
+
+
+def removal(pointer: tuple[str | int, ...]) -> Repair:
+    """Take a setting out; its author has to look into the DeepSpeed file."""
+    return Repair(f"remove {pointer[-1]}", (Operation("remove", pointer),), Applicability.UNSAFE)
+
+
+@rule("XCF002", "deepspeed-file-not-found", error="*")
+def deepspeed_file_not_found(deepspeed_launch: Launch, missing_file: str) -> Iterator[Hit]:
+    """The file that `deepspeed_config_file` names is not here.
+
+    Accelerate looks from the working directory of the run, not from the config's folder, and refuses the run if the
+    file is missing there. An info as long as the launch is not known: the file may be on the cluster. Source: 1.15.0,
+    utils/deepspeed.py, `HfDeepSpeedConfig.__init__`.
+    """
+    where = "" if isabs(missing_file) else "; accelerate looks from the directory of the launch"
+    text = f"there is no file {shown(missing_file)} here, so it is not judged{where}"
+    severity = None if deepspeed_launch.context.launched else Severity.INFO
+    yield Hit(deepspeed_launch.at("deepspeed_config_file"), text, severity=severity)

@@ -1,0 +1,27 @@
+"""Codes of findings that the pipeline itself makes, so that they are listed and explained like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distributed_training_backends.rules.registry import Hit, rule
+
+
+@rule("DSP000", "other-readers-refuse", info="*", of="deepspeed")
+def other_readers_refuse(reported_by_the_pipeline: None) -> Iterator[Hit]:
+    """A lone DeepSpeed file is taken by one of its readers, and would be refused by another.
+
+    DeepSpeed itself, Accelerate and the Transformers Trainer read the same file differently. Choose the reader with
+    `--consumer` to see the refusal as an error, or give the Accelerate config that names the file.
+    """
+    yield from ()
+
+
+@rule("XCF900", "unreadable-input", info="*")
+def unreadable_input(reported_by_the_pipeline: None) -> Iterator[Hit]:
+    """An input that cannot be judged, and why.
+
+    Missing, a directory, no text, larger than 2 MiB, nested more than 100 levels deep, more than 50,000 keys and
+    values (aliases expanded), or no config of a known kind (`--format` says which kind it is). The exit code is 2.
+    """
+    yield from ()

@@ -1,0 +1,85 @@
+"""ACC rules about configs for Amazon SageMaker (`compute_environment: AMAZON_SAGEMAKER`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distributed_training_backends.knowledge import accelerate as knowledge
+from distributed_training_backends.model import Context, Severity, Targets
+from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
+from distributed_training_backends.sources.document import Document
+
+
+@rule("ACC050", "sagemaker-broken", error="1.10.0..")
+def sagemaker_broken(sagemaker: Document, targets: Targets) -> Iterator[Hit]:
+    """No SageMaker config can be launched with this release.
+
+    Since 1.10.0 the launcher asks every config for `parallelism_config`, which a SageMaker config does not have, and
+    ends with an `AttributeError`. Launch with 1.9.0, or give a paradigm on the command line. Source: 1.15.0,
+    commands/launch.py, `_validate_launch_command`.
+    """
+    text = f"accelerate {targets.accelerate} cannot launch SageMaker configs (AttributeError: parallelism_config)"
+    yield Hit(sagemaker.value("compute_environment"), f"{text}; use accelerate 1.9.0 or older")
+
+
+@rule("ACC051", "sagemaker-distributed-type", error="*")
+def sagemaker_distributed_type(sagemaker: Document, targets: Targets) -> Iterator[Hit]:
+    """`distributed_type` of a SageMaker config is not NO, DATA_PARALLEL or MODEL_PARALLEL.
+
+    An unquoted NO is a boolean for YAML, and fails later when its value is asked for. Source: 1.9.0,
+    utils/launch.py, `prepare_sagemager_args_inputs`.
+    """
+    if not sagemaker.has("distributed_type"):
+        return
+    value = sagemaker.get("distributed_type")
+    values = list(knowledge.for_release(targets.accelerate).enum("SageMakerDistributedType").values())
+    if isinstance(value, str) and value in values:
+        return
+    near = "NO" if value is False else closest(str(value), values)
+    repair = Repair(f"write '{near}'", (Operation("replace", ("distributed_type",), value=near),)) if near else None
+    text = f"distributed_type {shown(value)} is none of SageMaker's ({listing(values)}){did_you_mean(near)}"
+    yield Hit(sagemaker.value("distributed_type"), text, repair)
+
+
+@rule("ACC052", "sagemaker-key-added-on-loading", error="0.29.0..0.30.0,0.34.0..")
+def sagemaker_key_added_on_loading(sagemaker: Document, targets: Targets) -> Iterator[Hit]:
+    """The loader adds a key that it then refuses.
+
+    Since 0.34.0 `distributed_type: 'NO'` makes it add `num_processes`, and in 0.29.0 to 0.30.0 it added
+    `enable_cpu_affinity` to every file; a SageMaker config knows neither. Source: 0.34.0, commands/config/config_args.py,
+    `BaseConfig.process_config`.
+    """
+    known = knowledge.for_release(targets.accelerate)
+    kind = sagemaker.get("distributed_type")
+    for name, fill in known.fills.items():
+        if name in known.sagemaker_fields or sagemaker.has(name):
+            continue
+        if "when" not in fill or kind == "NO":
+            text = f"accelerate {targets.accelerate} adds {name} to this file and then refuses it as an unknown key"
+            yield Hit(sagemaker.key("distributed_type"), text)
+
+
+@rule("ACC053", "sagemaker-credentials", error="*")
+def sagemaker_credentials(sagemaker: Document, context: Context) -> Iterator[Hit]:
+    """No AWS profile: the keys have to be given at launch.
+
+    Without `profile` the launcher needs `--aws_access_key_id` and `--aws_secret_access_key`. Source: 1.9.0,
+    utils/launch.py, `prepare_sagemager_args_inputs`.
+    """
+    if sagemaker.get("profile") is None:
+        text = "no profile: pass --aws_access_key_id and --aws_secret_access_key at launch"
+        severity = None if context.launched else Severity.INFO
+        yield Hit(sagemaker.value("compute_environment"), text, severity=severity)
+
+
+@rule("ACC054", "sagemaker-gpu-ids", error="*")
+def sagemaker_gpu_ids(sagemaker: Document) -> Iterator[Hit]:
+    """`gpu_ids` of a SageMaker config is no text.
+
+    The launcher splits it at commas whatever is launched. Source: 1.9.0, commands/launch.py,
+    `_validate_launch_command`.
+    """
+    value = sagemaker.get("gpu_ids")
+    if value is not None and not isinstance(value, str):
+        yield Hit(sagemaker.value("gpu_ids"), f"gpu_ids is no text ({shown(value)}), and the launcher fails; quote it")
