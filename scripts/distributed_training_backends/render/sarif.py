@@ -137,4 +137,8 @@ def _artifact(path: str, style: Style) -> dict[str, Any]:
 
 
 def _encoded(path: str) -> str:
-    return quote(path.replace(os.sep, "/"), errors="surrogateescape")
+    path = path.replace(os.sep, "/")
+    try:
+        return quote(path, errors="surrogateescape")  # bytes that are no UTF-8 in a name of this system
+    except UnicodeEncodeError:
+        return quote(path, errors="surrogatepass")
