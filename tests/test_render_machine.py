@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator, Draft202012Validator
+from tests.reports import CONFIG, TARGETS, file_report, finding, misspelt, place, report
 
 from distributed_training_backends.model import Applicability, Edit, Fix, Report, Severity
 from distributed_training_backends.render.dispatch import render
 from distributed_training_backends.render.style import Style
 from distributed_training_backends.resources import load_json
-from reports import CONFIG, TARGETS, file_report, finding, misspelt, place, report
 
 ANY = st.text(max_size=40)
 TEXTS = st.text(st.one_of(st.sampled_from("%\r\n:,;=\x1b\u2028\ud800'\"\\{}[]()"), st.characters()), max_size=40)

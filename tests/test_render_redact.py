@@ -8,11 +8,11 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.reports import file_report, finding, place, report
 
 from distributed_training_backends.model import Applicability, Edit, Fix
 from distributed_training_backends.render.dispatch import FORMATS, render
 from distributed_training_backends.render.redact import redact, redact_report
-from reports import file_report, finding, place, report
 
 # Put together here so that no scanner takes this file for a leak.
 HF = "hf" + "_" + "AbCdEfGhIjKlMnOpQrStUvWxYz0123456789"

@@ -7,13 +7,13 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.reports import CONFIG, file_report, finding, misspelt, place, report
 
 from distributed_training_backends.model import Applicability, Fix, Severity
 from distributed_training_backends.render.characters import cells, visible
 from distributed_training_backends.render.dispatch import render
 from distributed_training_backends.render.excerpt import CUT, excerpt
 from distributed_training_backends.render.style import Style
-from reports import CONFIG, file_report, finding, misspelt, place, report
 
 LINES = st.text(st.characters(exclude_characters="\n"), max_size=300)
 

@@ -26,8 +26,7 @@ def _main(argv: Sequence[str] | None) -> int:
     args = build_parser().read(argv)
     if args.list_rules or args.explain:
         return _about_rules(args)
-    if not args.paths:
-        raise common.UsageError("give a file, a directory, or - for standard input (see --help)")
+    _check_together(args)
     if args.diff or args.fix:
         from distributed_training_backends.cli_fix import run_fixes
 
@@ -37,6 +36,17 @@ def _main(argv: Sequence[str] | None) -> int:
     report = cli_run.judge(args.paths, cli_run.options_from(args), cli_run.read_stdin(args.paths))
     cli_run.show(report, args)
     return report.exit_code
+
+
+def _check_together(args: argparse.Namespace) -> None:
+    """Refuse what the parser lets through but makes no sense together."""
+    if not args.paths:
+        raise common.UsageError("give a file, a directory, or - for standard input (see --help)")
+    if args.unsafe_fixes and not (args.fix or args.diff):
+        raise common.UsageError("--unsafe-fixes says what --fix and --diff may do; give one of them too")
+    if args.output_format != "text" and (args.diff or args.statistics):
+        option = "--diff" if args.diff else "--statistics"
+        raise common.UsageError(f"{option} writes text; leave out --output-format {args.output_format}")
 
 
 def build_parser() -> common.Parser:

@@ -31,6 +31,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, prog: str, summary: str, examples: str) -> None:
         super().__init__(
             prog=prog,
+            usage="%(prog)s [options] PATH [PATH ...]",
             description=summary,
             epilog=f"examples:\n{examples}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -157,8 +158,11 @@ def emit(text: str, output_file: str | None = None) -> None:
 
         write_atomically(output_file, text)
         return
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:  # nobody reads on; the exit status still tells the verdict
+        _abandon_stdout()
 
 
 def wants_color(stream: Any) -> bool:
@@ -195,9 +199,6 @@ def guarded(prog: str, body: Callable[[Sequence[str] | None], int], argv: Sequen
         return done.code if isinstance(done.code, int) else 0
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        _abandon_stdout()
-        return 0
     except Exception as error:
         note(f"{prog}: {_explained(error)}")
         if os.environ.get("DTB_DEBUG"):
@@ -230,5 +231,5 @@ def _let_everything_print() -> None:
 
 
 def _abandon_stdout() -> None:
-    """Nobody reads on: keep the interpreter from failing once more when it flushes at the end."""
+    """Keep the interpreter from failing once more when it flushes at the end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping
+from os.path import normpath
 from typing import NamedTuple
 
 from distributed_training_backends.fix import apply, write_atomically
@@ -44,7 +45,7 @@ def run_fixes(args: argparse.Namespace) -> int:
 
 def settle(file: FileReport, report: Report, options: api.Options, allowed: set[Applicability]) -> Settled | None:
     """Fix one file in memory, round by round, because a fix may uncover another; None when there is nothing to fix."""
-    companions = {other.path: other.text for other in report.files if other.text is not None and other is not file}
+    companions = _companions(file, report)
     fixed: list[Finding] = []
     current = file
     for _ in range(ROUNDS):
@@ -59,6 +60,12 @@ def settle(file: FileReport, report: Report, options: api.Options, allowed: set[
     if not fixed or current.text is None or _is_worse(file, current):
         return None
     return Settled(file, current.text, tuple(fixed))
+
+
+def _companions(file: FileReport, report: Report) -> dict[str, str]:
+    """The other texts of the run, under their paths as given and as normalised, since a config may name either."""
+    others = [other for other in report.files if other is not file]
+    return {path: other.text for other in others if other.text for path in (other.path, normpath(other.path))}
 
 
 def _fixable(file: FileReport, allowed: Iterable[Applicability]) -> list[Finding]:

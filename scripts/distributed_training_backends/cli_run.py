@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from distributed_training_backends import api
 from distributed_training_backends import cli_common as common
 from distributed_training_backends.model import FileReport, Report, Severity
+from distributed_training_backends.versions import parse
 
 STDIN_LIMIT = 4 * 1024 * 1024  # beyond the limit for files, so that larger input is refused as such
 
@@ -23,8 +24,13 @@ def options_from(args: argparse.Namespace) -> api.Options:
 
         rules = api.rules()
         select, ignore = selection(args.select, rules), selection(args.ignore, rules)
+    newest = api.default_targets()
+    targets = common.targets_from(args, newest)
+    for library, release in targets.items():
+        if parse(release) > parse(newest.of(library)):
+            common.note(f"{library} {release} is newer than what is known here: judged like {newest.of(library)}")
     return api.Options(
-        targets=common.targets_from(args, api.default_targets()),
+        targets=targets,
         context=common.context_from(args),
         kind=None if args.format == "auto" else args.format,
         select=select,
