@@ -9,9 +9,10 @@ from distributed_training_backends.flow.effect import default_of_option, same
 from distributed_training_backends.flow.launch import BLOCKS, Launch, destination, merged_blocks
 from distributed_training_backends.flow.placement import block_keys, block_of, block_options, homes, is_read
 from distributed_training_backends.knowledge import accelerate as knowledge
+from distributed_training_backends.knowledge import accelerate_api, deepspeed
 from distributed_training_backends.model import Applicability, Severity, Targets
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
-from distributed_training_backends.rules.suggest import closest, did_you_mean, shown
+from distributed_training_backends.rules.suggest import closest, shown
 from distributed_training_backends.sources.document import Document
 from distributed_training_backends.versions import describe, parse
 
@@ -33,6 +34,20 @@ IN_CONTEXT = {
     "deepspeed_multinode_launcher": " on one machine",
     "offload_optimizer_nvme_path": ": the launcher drops it, only a file named by deepspeed_config_file sets nvme_path",
     "offload_param_nvme_path": ": the launcher drops it, only a file named by deepspeed_config_file sets nvme_path",
+}
+EQUIVALENTS = {
+    "stage3_gather_16bit_weights_on_model_save": "zero3_save_16bit_model",
+    "megatron_lm_recompute_activation": "megatron_lm_recompute_activations",
+    "stage": "zero_stage",
+    "zero_optimization_stage": "zero_stage",
+    "gradient_accumulation": "gradient_accumulation_steps",
+    "fsdp_transformer_layer_cls": "fsdp_transformer_layer_cls_to_wrap",
+}
+PLUGINS = {
+    "fsdp_config": "FullyShardedDataParallelPlugin",
+    "deepspeed_config": "DeepSpeedPlugin",
+    "megatron_lm_config": "MegatronLMPlugin",
+    "dynamo_config": "TorchDynamoPlugin",
 }
 
 
@@ -61,7 +76,12 @@ def is_option(entry: Entry, launch: Launch) -> bool:
 
 
 def weight(entry: Entry, launch: Launch) -> Severity | None:
-    """An entry without effect is only for information where it says what takes effect anyway."""
+    """An entry without effect is only for information where it says what takes effect anyway.
+
+    On one machine torchrun starts the workers, which is what `deepspeed_multinode_launcher: standard` asks for.
+    """
+    if entry.option == "deepspeed_multinode_launcher" and entry.value == "standard":
+        return Severity.INFO
     return Severity.INFO if same(entry.value, default_of_option(entry.option, launch.release)) else None
 
 
@@ -114,18 +134,35 @@ def unknown_block_key(launch: Launch) -> Iterator[Hit]:
 def block_explanation(entry: Entry, launch: Launch) -> tuple[str, Repair | None]:
     """Say what is most likely meant by a key that nothing reads."""
     release, data = launch.release, launch.document.get(entry.block)
-    if lifetime := option_lifetime(entry.option):
-        return lifetime_text(lifetime, release), remove(entry)
-    if (full := with_prefix(entry, release)) and full not in data:
-        return f"write {full}", rename(entry, full)
+    near = EQUIVALENTS.get(entry.key) or closest(entry.key, block_keys(entry.block, release))
+    near = with_prefix(entry, release) or (near if near in block_keys(entry.block, release) else None)
+    lifetime = option_lifetime(entry.option)
+    past = lifetime_text(lifetime, release) if lifetime else ""
+    if near and near not in data:
+        return f"{past + ': ' if past else ''}{'write' if past else 'did you mean'} {near}", rename(entry, near)
+    if past:
+        return past, remove(entry)
     if entry.key in knowledge.for_release(release).cluster_fields:
         return "it belongs to the top of the file", None
-    if (homes_found := homes(entry.key, release)) and entry.block not in homes_found:
-        return f"it belongs into {homes_found[0]}", None
-    near = closest(entry.key, block_keys(entry.block, release))
-    if near and near not in data:
-        return f"did you mean {near}?", rename(entry, near)
-    return f"remove it{did_you_mean(near)}", remove(entry)
+    if (found := homes(entry.key, release)) and entry.block not in found:
+        return f"it belongs into {found[0]}", None
+    if entry.block == "deepspeed_config" and known_to_deepspeed(entry.key):
+        return "it is a key of a DeepSpeed JSON: put it into a file and name that with deepspeed_config_file", None
+    if entry.block in PLUGINS and field_of(entry, release):
+        return f"it is a field of {PLUGINS[entry.block]}: pass it in the script", None
+    return "remove it", remove(entry)
+
+
+def known_to_deepspeed(key: str) -> bool:
+    """Tell whether a key stands anywhere in a DeepSpeed config."""
+    newest = deepspeed.for_release(deepspeed.releases()[-1])
+    return key in newest.keys or bool(deepspeed.known_elsewhere(key))
+
+
+def field_of(entry: Entry, release: str) -> bool:
+    """Tell whether the plugin behind a block has a field of that name that the file cannot set."""
+    fields = accelerate_api.parameters(PLUGINS[entry.block], release)
+    return entry.key.removeprefix("fsdp_") in fields
 
 
 def with_prefix(entry: Entry, release: str) -> str | None:

@@ -88,7 +88,7 @@ def reader(key: str) -> str:
         return "distributed_type NO or MULTI_CPU"
     if key.startswith("tpu") or key in FOR_TPU_CONFIG or key == "main_training_function":
         return "distributed_type XLA"
-    return "other launchers"
+    return "several processes" if key == "main_process_port" else "other launchers"
 
 
 @rule("ACC031", "text-counts-as-true", warning="*")

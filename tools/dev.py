@@ -1,0 +1,89 @@
+"""Set up and run the project on a machine that has nothing but Python and git.
+
+    python3 tools/dev.py try      validate a bundled example
+    python3 tools/dev.py test     run the tests, the type checker and the linter
+    python3 tools/dev.py oracle   compare with the real libraries (downloads about 2 GB once; see tests/oracle)
+    python3 tools/dev.py bench    measure against the budgets, side by side
+
+Everything is installed into `.venv` (and `.oracle`) in this folder. Further arguments go to the program that is run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import venv
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = Path(os.environ.get("DTB_VENV", ROOT / ".venv"))
+PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+EXAMPLE = "tests/cases/tour"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one of the commands above."""
+    jobs: dict[str, Callable[[list[str]], int]] = {"try": try_it, "test": test, "oracle": oracle, "bench": bench}
+    if sys.version_info < (3, 10):
+        print(f"needs Python 3.10 or newer, this is {sys.version.split()[0]}")
+        return 2
+    if not argv or argv[0] not in jobs:
+        print(__doc__)
+        return 2
+    prepare()
+    return jobs[argv[0]](list(argv[1:]))
+
+
+def prepare() -> None:
+    """Create `.venv` with the project and its test tools; again only when pyproject.toml has changed."""
+    stamp = VENV / "stamp"
+    wanted = hashlib.sha256((ROOT / "pyproject.toml").read_bytes() + sys.version.encode()).hexdigest()
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return
+    print(f"setting up {VENV} (once)", flush=True)
+    venv.create(VENV, with_pip=True, clear=True)
+    run([str(PYTHON), "-m", "pip", "install", "--quiet", "--editable", f"{ROOT}[test]"], check=True)
+    stamp.write_text(wanted)
+
+
+def run(command: Sequence[str], check: bool = False) -> int:
+    """Run a program in the project's folder."""
+    return subprocess.run(command, cwd=ROOT, check=check).returncode
+
+
+def try_it(arguments: list[str]) -> int:
+    """Validate the bundled example. It has errors, so the exit status is turned round."""
+    script = "scripts/validate_backend_config.py"
+    status = run([str(PYTHON), script, *(arguments or [EXAMPLE])])
+    return status if arguments else int(status != 1)
+
+
+def test(arguments: list[str]) -> int:
+    """Run everything that needs neither network nor the real libraries."""
+    if arguments:
+        return run([str(PYTHON), "-m", "pytest", *arguments])
+    checks = [
+        ["-m", "ruff", "check", "."],
+        ["-m", "ruff", "format", "--check", "."],
+        ["-m", "mypy"],
+        ["tools/generate_rule_pages.py", "--check"],
+        ["-m", "pytest", "-n", "auto"],
+    ]
+    return max(run([str(PYTHON), *check]) for check in checks)
+
+
+def oracle(arguments: list[str]) -> int:
+    """Compare with the real libraries."""
+    return run([str(PYTHON), "-m", "tests.oracle.agreement", *arguments])
+
+
+def bench(arguments: list[str]) -> int:
+    """Measure."""
+    return run([str(PYTHON), "tools/bench.py", *arguments])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
