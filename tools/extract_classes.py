@@ -98,11 +98,13 @@ def _is_dataclass(node: ast.ClassDef) -> bool:
 
 
 def _checks(node: ast.ClassDef, names: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """``allowed``: the values beside which it raises; ``instance``: the types beside which it raises."""
     setup = functions(node).get("__post_init__")
+    return {} if setup is None else checked_fields(setup, names)
+
+
+def checked_fields(setup: ast.AST, names: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """``allowed``: the values beside which a body raises; ``instance``: the types beside which it does."""
     found: dict[str, dict[str, Any]] = {}
-    if setup is None:
-        return found
     known = {**names, **constants(setup, names)}
     types: dict[str, list[str]] = {}
     refused: set[str] = set()
@@ -128,9 +130,9 @@ def _branches(function: ast.AST) -> Iterator[tuple[ast.expr, list[ast.stmt], lis
 
 
 def _own_field(node: ast.expr) -> str:
-    """The field in ``self.field``, also behind ``.upper()`` and its like."""
+    """The field in ``self.field`` (or the parameter of that name), also behind ``.upper()`` and its like."""
     match node:
-        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+        case ast.Attribute(value=ast.Name(id="self"), attr=name) | ast.Name(id=name):
             return name
         case ast.Call(func=ast.Attribute(value=inner, attr="upper" | "lower"), args=[]):
             return _own_field(inner)

@@ -181,6 +181,8 @@ def evaluate(node: ast.expr, names: Mapping[str, Any] | None = None) -> Any:
             return [evaluate(item, known) for item in items]
         case ast.Dict(keys=keys, values=values):
             return {evaluate(k, known): evaluate(v, known) for k, v in zip(keys, values, strict=True) if k}
+        case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=int(place))) if name in known:
+            return known[name][place]
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -evaluate(operand, known)
         case ast.BinOp():
