@@ -1,0 +1,103 @@
+"""Fill the generated blocks of README.md and SKILL.md: what the program really prints, and the agreement table.
+
+A block stands between `<!-- begin NAME -->` and `<!-- end NAME -->`. `--write` fills them, `--check` says which are not
+up to date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tools")]
+
+from distributed_training_backends import api, cli
+
+DOCUMENTS = ("README.md", "SKILL.md", "CONTRIBUTING.md")
+AGREEMENT = ROOT / "tests" / "oracle" / "agreement.md"
+_BLOCK = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
+
+
+def printed(*arguments: str) -> str:
+    """What validate-backend-config prints in the folder of the bundled example."""
+    before = os.getcwd()
+    os.chdir(ROOT / "tests" / "cases" / "tour")
+    output = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+            cli.main(list(arguments))
+    finally:
+        os.chdir(before)
+    return output.getvalue()
+
+
+def tour() -> str:
+    """The bundled example, as a user sees it."""
+    return f"```text\n$ validate_backend_config.py accelerate.yaml\n{printed('accelerate.yaml')}```\n"
+
+
+def agreement() -> str:
+    """The table that the last full comparison with the real libraries wrote."""
+    return AGREEMENT.read_text(encoding="utf-8") if AGREEMENT.is_file() else ""
+
+
+def targets() -> str:
+    """The releases that are judged by default."""
+    return ", ".join(f"{name} {release}" for name, release in api.default_targets().items()) + "\n"
+
+
+def families() -> str:
+    """How many rules there are, by family."""
+    counts: dict[str, int] = {}
+    for rule in api.rules():
+        counts[rule.code[:3]] = counts.get(rule.code[:3], 0) + 1
+    listed = ", ".join(f"{family} {count}" for family, count in sorted(counts.items()))
+    return f"{sum(counts.values())} rules: {listed}\n"
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "tour": tour,
+    "agreement": agreement,
+    "targets": targets,
+    "families": families,
+}
+
+
+def filled(text: str) -> str:
+    """A document with its blocks filled."""
+    return _BLOCK.sub(lambda found: found.group(1) + BLOCKS[found.group(2)]() + found.group(3), text)
+
+
+def stale(write: bool) -> Iterator[str]:
+    """The documents that are not up to date; written first where asked for."""
+    for name in DOCUMENTS:
+        path = ROOT / name
+        text = path.read_text(encoding="utf-8")
+        if (wanted := filled(text)) != text:
+            if write:
+                path.write_text(wanted, encoding="utf-8")
+            yield name
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    choice = parser.add_mutually_exclusive_group(required=True)
+    choice.add_argument("--write", action="store_true", help="fill the blocks")
+    choice.add_argument("--check", action="store_true", help="say which documents are not up to date; exit with 1")
+    arguments = parser.parse_args()
+    names = list(stale(arguments.write))
+    for name in names:
+        print(f"{name} {'written' if arguments.write else 'is not up to date'}")
+    return 0 if arguments.write else int(bool(names))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
