@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from os.path import dirname, isdir, isfile, join, normpath
+from typing import Any
 
 from distributed_training_backends import validate
-from distributed_training_backends.knowledge import accelerate, deepspeed, transformers
 from distributed_training_backends.model import Context, FileReport, Report, Targets
+from distributed_training_backends.resources import load_json
 from distributed_training_backends.rules import catalog
 from distributed_training_backends.rules.registry import RULES, Rule
 from distributed_training_backends.sources.document import Document
@@ -18,15 +19,25 @@ from distributed_training_backends.sources.load import load
 from distributed_training_backends.sources.reading import Raw, find_files, first_newline, read_path, read_stdin
 from distributed_training_backends.validate import Options
 
-__all__ = ["Context", "Options", "Targets", "default_targets", "explain", "rules", "validate_paths", "validate_text"]
-NEWEST_TORCH = "2.13.0"
+__all__ = [
+    "Context",
+    "Options",
+    "Targets",
+    "default_targets",
+    "editor_schema",
+    "explain",
+    "rules",
+    "validate_paths",
+    "validate_text",
+]
 Reader = Callable[[str], "Raw | Unreadable | None"]
 
 
 @cache
 def default_targets() -> Targets:
     """The newest releases that the knowledge covers."""
-    return Targets(accelerate.RELEASES[-1], deepspeed.releases()[-1], transformers.RELEASES[-1], NEWEST_TORCH)
+    newest = load_json("targets.json")
+    return Targets(newest["accelerate"], newest["deepspeed"], newest["transformers"], newest["torch"])
 
 
 def validate_paths(paths: Sequence[str], options: Options, stdin: bytes | None = None) -> Report:
@@ -102,6 +113,13 @@ def parsed_companion(raw: Raw | Unreadable | None) -> Document | None:
     """Parse a DeepSpeed file that another file names."""
     parsed = load(raw, "deepspeed") if isinstance(raw, Raw) else None
     return parsed if isinstance(parsed, Document) else None
+
+
+def editor_schema(kind: str, targets: Targets) -> dict[str, Any]:
+    """The JSON Schema of a kind for editors: accelerate, deepspeed or fsdp. Raises KeyError for another kind."""
+    from distributed_training_backends import schemas
+
+    return schemas.schema(kind, targets)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from os.path import isabs
 
 from distributed_training_backends.flow.launch import Launch
-from distributed_training_backends.model import Applicability, Severity
+from distributed_training_backends.model import Applicability, Pointer, Severity
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
 from distributed_training_backends.rules.suggest import shown
 
@@ -43,7 +43,7 @@ def deepspeed_file_and_settings(deepspeed_launch: Launch) -> Iterator[Hit]:
         return
     for key in launch.document.get("deepspeed_config"):
         if isinstance(key, str) and key.lower() in OVERRULED:
-            pointer = ("deepspeed_config", key)
+            pointer: Pointer = ("deepspeed_config", key)
             text = f"{key} is refused beside deepspeed_config_file; set it in that file"
             yield Hit(launch.document.key(*pointer), text, removal(pointer))
     if launch.given("mixed_precision") and not launch.context.mixed_precision:
@@ -53,7 +53,7 @@ def deepspeed_file_and_settings(deepspeed_launch: Launch) -> Iterator[Hit]:
             yield Hit(launch.document.key(*pointer), text, removal(pointer))
 
 
-def removal(pointer: tuple[str | int, ...]) -> Repair:
+def removal(pointer: Pointer) -> Repair:
     """Take a setting out; its author has to look into the DeepSpeed file."""
     return Repair(f"remove {pointer[-1]}", (Operation("remove", pointer),), Applicability.UNSAFE)
 
