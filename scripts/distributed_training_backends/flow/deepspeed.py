@@ -135,7 +135,9 @@ class Reading:
     def accumulation_dtype(self) -> Any:
         """The dtype that gradients are accumulated in, by its short name; a value that is no name as it is given."""
         given = self.value("data_types.grad_accum_dtype")
-        return self.dtype if given is None else dtype_name(given) or given
+        if given is not None:
+            return dtype_name(given) or given
+        return "fp32" if self.bf16 and self.stage == 0 and self.covers("..0.17.5") else self.dtype
 
     def offload_device(self, block: Literal["offload_optimizer", "offload_param"]) -> str:
         """The device that a part is offloaded to: "none", "cpu" or "nvme"."""

@@ -1,0 +1,77 @@
+"""DSP rules about the value "auto": who fills it in, and what becomes of one that nobody fills in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from distributed_training_backends.flow.deepspeed import Reading, read
+from distributed_training_backends.flow.inputs import DeepSpeedFile
+from distributed_training_backends.model import Pointer
+from distributed_training_backends.rules.deepspeed_walk import entries
+from distributed_training_backends.rules.registry import Hit, rule
+from distributed_training_backends.rules.suggest import shown
+from distributed_training_backends.sources.document import At
+
+
+@rule("DSP023", "unfilled-auto", error="*", of="deepspeed")
+def unfilled_auto(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """An "auto" that Accelerate does not know how to replace.
+
+    Before DeepSpeed gets the config, Accelerate goes through all its blocks and refuses every "auto" that is left:
+    "`optimizer.params.betas` not found in kwargs" (`DeepSpeedPlugin.deepspeed_config_process`). It fills in batch
+    sizes, clipping, precision, the stage, offload devices, sizes that follow from the model's hidden size, and `lr`,
+    `weight_decay` and the warm-up of DummyOptim and DummyScheduler. The Trainer also fills in `betas` and `eps`. Even
+    an "auto" that DeepSpeed itself knows, as in `zenflow`, is refused on this way. Write a value.
+    """
+    reading = read(deepspeed)
+    if reading is None or not deepspeed.huggingface:
+        return
+    who = "Accelerate" if deepspeed.consumer == "accelerate" else "The Trainer"
+    for pointer in autos(reading.data):
+        path = ".".join(map(str, pointer))
+        message = f'{who} fills in no "auto" for `{path}`, and refuses the file for it; write a value{hint(path)}'
+        yield Hit(At(deepspeed.document, pointer, "value"), message)
+
+
+def hint(path: str) -> str:
+    """What to write instead, where something is usual."""
+    usual = {"optimizer.params.betas": "[0.9, 0.999]", "optimizer.params.eps": "1e-8"}
+    return f" such as {usual[path]} (the Trainer does fill it in)" if path in usual else ", or take the key out"
+
+
+def autos(data: dict[str, Any]) -> Iterator[Pointer]:
+    """Where "auto" stands in blocks; lists are not looked into, as in Accelerate."""
+    waiting: list[tuple[Pointer, Any]] = [((), data)]
+    while waiting:
+        pointer, node = waiting.pop(0)
+        if isinstance(node, dict):
+            waiting += [((*pointer, name), value) for name, value in node.items()]
+        elif node == "auto":
+            yield pointer
+
+
+@rule("DSP024", "auto-means-default", warning="*", of="deepspeed")
+def auto_means_default(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """An "auto" in a file that DeepSpeed reads itself counts as absent: the default applies, without a word.
+
+    `"stage": "auto"` turns ZeRO off, `"enabled": "auto"` leaves fp16 or bf16 off (before 0.17.1 it turned them on, as
+    any text did). Write the value that is meant.
+    """
+    reading = read(deepspeed)
+    if reading is None or deepspeed.huggingface:
+        return
+    for entry in entries(reading):
+        if entry.value != "auto" or entry.key is None or not loses_meaning(reading, entry.path):
+            continue
+        becomes = shown(entry.key.default) if entry.key.read == "model" else "true, as any text does"
+        message = f'DeepSpeed itself fills in no "auto": `{entry.path}` becomes {becomes}; write the value that is meant'
+        yield Hit(At(deepspeed.document, entry.pointer, "value"), message)
+
+
+def loses_meaning(reading: Reading, path: str) -> bool:
+    """Tell whether "auto" is not what the key takes by itself."""
+    key = reading.facts.key_at(path)
+    if key is None or key.default == "auto" or "auto" in key.choices:
+        return False
+    return key.read == "model" or path in ("fp16.enabled", "bf16.enabled")

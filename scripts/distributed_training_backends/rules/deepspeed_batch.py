@@ -1,0 +1,142 @@
+"""DSP rules about batch sizes: `train_batch_size = micro batch x accumulation steps x processes` has to come out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from distributed_training_backends.flow.deepspeed import Reading, read
+from distributed_training_backends.flow.inputs import DeepSpeedFile
+from distributed_training_backends.rules.registry import Hit, rule
+from distributed_training_backends.rules.suggest import shown
+
+TOTAL, MICRO, STEPS = "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"
+
+
+class Batch(NamedTuple):
+    """The three sizes as DeepSpeed gets them (None: not given), which of them the run may still choose, and the
+    number of processes if it is known."""
+
+    total: Any
+    micro: Any
+    steps: Any
+    free: frozenset[str]
+    world: int | None
+
+    @property
+    def numeric(self) -> bool:
+        """Tell whether all that is given is numbers."""
+        return all(isinstance(size, (int, float)) for size in (self.total, self.micro, self.steps) if size is not None)
+
+
+def batch_of(reading: Reading) -> Batch:
+    """Gather the sizes."""
+    sizes = (reading.data.get(name) for name in (TOTAL, MICRO, STEPS))
+    free = frozenset(name for name in (TOTAL, MICRO, STEPS) if name in reading.filled)
+    return Batch(*sizes, free, world_of(reading.file))
+
+
+def world_of(file: DeepSpeedFile) -> int | None:
+    """The number of processes: from the caller, else from the Accelerate config that names the file."""
+    count = file.context.num_processes
+    return file.launch.world if count is None and file.launch is not None else count
+
+
+def elastic(reading: Reading) -> bool:
+    """Tell whether elasticity takes the batch sizes over (until 0.19.7)."""
+    block = reading.data.get("elasticity")
+    return isinstance(block, dict) and bool(block.get("enabled")) and reading.covers("..0.19.7")
+
+
+@rule("DSP020", "batch-size-is-no-number", error="*", of="deepspeed")
+def batch_size_is_no_number(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """A batch size or the number of accumulation steps is a text or a list where DeepSpeed calculates with it.
+
+    DeepSpeed itself fills in nothing: "auto" is for files that Accelerate or the Trainer read. It does not convert
+    "16" either, and fails with a TypeError. Write a number.
+    """
+    reading = read(deepspeed)
+    for name in (TOTAL, MICRO, STEPS) if reading and not elastic(reading) else ():
+        value = reading.data.get(name) if reading else None
+        if value is None or isinstance(value, (int, float)):
+            continue
+        if value != "auto":
+            yield Hit(deepspeed.document.value(name), f"`{name}` has to be a number, but is {shown(value)}")
+        elif not deepspeed.huggingface:
+            message = f'DeepSpeed itself puts no value in the place of "auto" and fails with a TypeError: give `{name}` a number'
+            yield Hit(deepspeed.document.value(name), message)
+
+
+@rule("DSP021", "no-batch-size", error="*", of="deepspeed")
+def no_batch_size(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """Neither `train_batch_size` nor `train_micro_batch_size_per_gpu` is given.
+
+    DeepSpeed needs one of them (`_set_batch_related_parameters`). Accelerate and the Trainer replace an "auto", but do
+    not add a key that is missing: write `"train_micro_batch_size_per_gpu": "auto"` for them.
+    """
+    reading = read(deepspeed)
+    if reading is None or elastic(reading):
+        return
+    if reading.data.get(TOTAL) is None and reading.data.get(MICRO) is None:
+        value = '"auto"' if deepspeed.huggingface else "a number"
+        message = f"DeepSpeed needs `{TOTAL}` or `{MICRO}`, and has neither; give `{MICRO}` {value}"
+        yield Hit(deepspeed.document.key(MICRO), message)
+
+
+@rule("DSP022", "batch-arithmetic", error="*", of="deepspeed")
+def batch_arithmetic(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """The batch sizes do not come out, whatever the number of processes.
+
+    DeepSpeed works out what is missing and then insists on `train_batch_size = train_micro_batch_size_per_gpu x
+    gradient_accumulation_steps x processes`, all of them above 0 (`_batch_assertion`). Accelerate and the Trainer take
+    1 for missing accumulation steps, DeepSpeed works them out. Leave one of the three out, or correct them.
+    """
+    reading = read(deepspeed)
+    if reading is None or elastic(reading):
+        return
+    batch = batch_of(reading)
+    if not batch.numeric or (batch.total is None and batch.micro is None):
+        return
+    if any(size is not None and size <= 0 for size in batch[:3]):
+        name = next(name for name, size in zip((TOTAL, MICRO, STEPS), batch[:3]) if size is not None and size <= 0)
+        yield Hit(deepspeed.document.value(name), f"`{name}` has to be greater than 0, but is {shown(reading.data[name])}")
+    elif not comes_out(batch):
+        yield Hit(deepspeed.document.value(TOTAL), arithmetic_message(batch), related=related(reading))
+
+
+def related(reading: Reading) -> tuple[Any, ...]:
+    """The other sizes that the file gives."""
+    return tuple(reading.at(name) for name in (MICRO, STEPS) if reading.written(name))
+
+
+def arithmetic_message(batch: Batch) -> str:
+    """What does not come out."""
+    known = {"micro batch": None if MICRO in batch.free else batch.micro, "accumulation steps": batch.steps}
+    parts = " x ".join(f"{value:g} ({name})" for name, value in known.items() if value is not None)
+    count = f"{batch.world} processes" if batch.world else "any number of processes"
+    return f"`{TOTAL}` is {batch.total:g}, which is not {parts} x {count}; correct one of them, or leave one out"
+
+
+def comes_out(batch: Batch) -> bool:
+    """Tell whether some number of processes, and some choice of what is free, makes the sizes come out."""
+    if TOTAL in batch.free or batch.total is None:
+        return True
+    micro = None if MICRO in batch.free else batch.micro
+    steps = None if STEPS in batch.free else batch.steps
+    if MICRO in batch.free or STEPS in batch.free:
+        return batch.total % ((micro or 1) * (steps or 1) * (batch.world or 1)) == 0
+    if batch.world is not None:
+        return holds(batch.total, micro, steps, batch.world)
+    worlds = {1, int(batch.total // ((micro or 1) * (steps or 1)))}
+    return any(holds(batch.total, micro, steps, world) for world in worlds if world > 0)
+
+
+def holds(total: Any, micro: Any, steps: Any, world: int) -> bool:
+    """Work out what is missing as DeepSpeed does, and check the product."""
+    if micro is None and steps is None:
+        micro, steps = total // world, 1
+    elif steps is None:
+        steps = total // micro // world
+    elif micro is None:
+        micro = total // world // steps
+    return bool(micro > 0 and steps > 0 and total == micro * steps * world)

@@ -1,0 +1,149 @@
+"""Conditions on a DeepSpeed config, as the rows of `data/deepspeed_rules.json` state them.
+
+A row applies when all of its `when` hold: the subject is a setting by its dotted path (the value that takes effect),
+a fact about the whole ("@stage", "@optimizer"), or a path with "?" (whether the file has it). What is wanted is a
+value, a list of values, or an object of tests ({"gt": 0}, {"not": "cpu"}, {"is": "int"}).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from distributed_training_backends.flow.deepspeed import Reading
+from distributed_training_backends.model import Applicability, Severity
+from distributed_training_backends.resources import load_json
+from distributed_training_backends.rules.registry import Hit, Operation, Repair
+from distributed_training_backends.rules.suggest import shown
+
+FACTS: Mapping[str, Callable[[Reading], Any]] = {
+    "@stage": lambda reading: reading.stage,
+    "@fp16": lambda reading: reading.fp16,
+    "@bf16": lambda reading: reading.bf16,
+    "@dtype": lambda reading: reading.dtype,
+    "@accumulation": lambda reading: reading.accumulation_dtype,
+    "@optimizer": lambda reading: reading.optimizer,
+    "@cpu_optimizer": lambda reading: reading.cpu_optimizer,
+    "@offload_optimizer": lambda reading: reading.offload_device("offload_optimizer"),
+    "@offload_param": lambda reading: reading.offload_device("offload_param"),
+    "@zenflow": lambda reading: reading.zenflow,
+    "@reader": lambda reading: reading.file.consumer,
+    "@accelerate": lambda reading: reading.file.huggingface,
+    "@overlap_comm": lambda reading: overlap_comm(reading),
+    "@dynamic_scale": lambda reading: reading.value("fp16.loss_scale") == 0,
+    "@tested": lambda reading: is_tested(reading),
+    "@tp_sizes_differ": lambda reading: (
+        reading.value("tensor_parallel.tp.tp_size") != reading.value("tensor_parallel.autotp_size")
+    ),
+}
+TESTED = {"adam": "*", "adamw": "*", "adagrad": "0.9.2..", "lion": "0.11.0..", "muon": "0.17.6.."}
+
+
+def overlap_comm(reading: Reading) -> bool:
+    """Whether communication overlaps: where nothing is said, in stage 3 only."""
+    given = reading.value("zero_optimization.overlap_comm")
+    return reading.stage == 3 if given is None else bool(given)
+
+
+def is_tested(reading: Reading) -> bool:
+    """Whether ZeRO takes the optimizer of the file without being told so (`ZERO_SUPPORTED_OPTIMIZERS`)."""
+    if reading.optimizer is None:
+        return True
+    if reading.zenflow and reading.cpu_optimizer and reading.optimizer in ("adam", "adamw"):
+        return reading.covers("0.19.3..")
+    return reading.covers(TESTED[reading.optimizer]) if reading.optimizer in TESTED else False
+
+
+def subject(reading: Reading, name: str) -> Any:
+    """What a condition is about."""
+    if name.startswith("@"):
+        return FACTS[name](reading)
+    if name.endswith("?"):
+        return reading.written(name[:-1])
+    return reading.value(name)
+
+
+def is_number(value: object) -> bool:
+    """Tell whether a value is a number, and no bool."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def is_kind(value: object, kind: str) -> bool:
+    """Tell whether a value is of a JSON kind; "number" and "int" leave out true and false."""
+    kinds: dict[str, bool] = {
+        "number": is_number(value),
+        "int": isinstance(value, int) and not isinstance(value, bool),
+        "text": isinstance(value, str),
+        "null": value is None,
+        "mapping": isinstance(value, dict),
+        "list": isinstance(value, list),
+        "bool": isinstance(value, bool),
+    }
+    return kinds[kind]
+
+
+TESTS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "not": lambda value, operand: value not in operand if isinstance(operand, list) else value != operand,
+    "gt": lambda value, operand: isinstance(value, (int, float)) and value > operand,
+    "ge": lambda value, operand: isinstance(value, (int, float)) and value >= operand,
+    "lt": lambda value, operand: isinstance(value, (int, float)) and value < operand,
+    "le": lambda value, operand: isinstance(value, (int, float)) and value <= operand,
+    "is": is_kind,
+    "is_not": lambda value, operand: not is_kind(value, operand),
+    "odd": lambda value, operand: is_number(value) and (value % 2 != 0) is operand,
+    "truthy": lambda value, operand: bool(value) is operand,
+}
+
+
+def holds(reading: Reading, conditions: Mapping[str, Any]) -> bool:
+    """Tell whether all conditions hold."""
+    return all(satisfied(subject(reading, name), wanted) for name, wanted in conditions.items())
+
+
+def satisfied(value: Any, wanted: Any) -> bool:
+    """Test one value."""
+    if isinstance(wanted, dict):
+        return all(TESTS[test](value, operand) for test, operand in wanted.items())
+    if isinstance(wanted, list):
+        return any(same(value, choice) for choice in wanted)
+    return same(value, wanted)
+
+
+def same(value: Any, wanted: Any) -> bool:
+    """Compare as JSON does: true is not 1."""
+    return bool(value == wanted) and isinstance(value, bool) == isinstance(wanted, bool)
+
+
+def rows(table: str) -> list[dict[str, Any]]:
+    """The rows of one table of the data file."""
+    found: list[dict[str, Any]] = load_json("deepspeed_rules.json")[table]
+    return found
+
+
+def hits(reading: Reading, table: str, code: str) -> Iterator[Hit]:
+    """A hit for each row of a table that belongs to a rule and holds in this release."""
+    for row in rows(table):
+        if row["rule"] == code and reading.covers(row.get("releases", "*")) and holds(reading, row["when"]):
+            yield hit(reading, row)
+
+
+def hit(reading: Reading, row: Mapping[str, Any]) -> Hit:
+    """Make the hit of a row. Its message may name {value}, the value at the place, and {release}."""
+    place = row["at"]
+    message = row["message"].format(value=shown(reading.value(place)), release=reading.release)
+    severity = Severity(row["severity"]) if "severity" in row else None
+    return Hit(reading.at(place, row.get("part", "value")), message, repair(reading, row), severity)
+
+
+def repair(reading: Reading, row: Mapping[str, Any]) -> Repair | None:
+    """The fix of a row: `set` gives a value to the setting at the place, `remove` takes it out."""
+    pointer = reading.pointer(row["at"])
+    if pointer is None or ("set" not in row and not row.get("remove")):
+        return None
+    last = str(pointer[-1])
+    applicability = Applicability(row.get("fix", "unsafe"))
+    if row.get("remove"):
+        return Repair(f"remove {last}", (Operation("remove", pointer),), applicability)
+    return Repair(
+        f"set {last} to {shown(row['set'])}", (Operation("replace", pointer, value=row["set"]),), applicability
+    )

@@ -1,0 +1,57 @@
+"""DSP rules about settings that exclude each other, or need each other; their rows are data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distributed_training_backends.flow.deepspeed import read
+from distributed_training_backends.flow.inputs import DeepSpeedFile
+from distributed_training_backends.rules.deepspeed_conditions import hits
+from distributed_training_backends.rules.registry import Hit, rule
+
+
+def of_rule(deepspeed: DeepSpeedFile, code: str) -> Iterator[Hit]:
+    """The hits of the rows that belong to a rule."""
+    reading = read(deepspeed)
+    if reading is not None:
+        yield from hits(reading, "conflicts", code)
+
+
+@rule("DSP040", "precision-conflict", error="*", of="deepspeed")
+def precision_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """Precision settings that exclude each other.
+
+    fp16 and bf16 together; master weights and optimizer states in 16 bit without ZeRO or without offloading;
+    accumulation of gradients in a dtype that the stage does not support; loss scaling that cannot work; torch_autocast
+    or Apex amp next to fp16, bf16 or ZeRO. Sources: `runtime/config.py` (`_do_error_check`), `runtime/engine.py`
+    (`_do_optimizer_sanity_check`), `runtime/precision_config.py`.
+    """
+    yield from of_rule(deepspeed, "DSP040")
+
+
+@rule("DSP041", "zero-conflict", error="*", of="deepspeed")
+def zero_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """ZeRO settings that exclude each other, or lack what they need.
+
+    NVMe without a path, partial offloading below stage 3, `reduce_scatter` with pre-scaled gradients, an odd
+    `allgather_bucket_size`, `compute_grad_norm: false` with clipping, and others. Sources: `runtime/zero/config.py`,
+    `runtime/zero/stage_1_and_2.py`, `runtime/zero/stage3.py`, `runtime/engine.py`.
+    """
+    yield from of_rule(deepspeed, "DSP041")
+
+
+@rule("DSP042", "optimizer-conflict", error="*", of="deepspeed")
+def optimizer_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """An optimizer that does not go with the rest of the file.
+
+    ZeRO with an optimizer that it is not tested with needs `"zero_allow_untested_optimizer": true`; the 1-bit
+    optimizers exclude ZeRO; Muon excludes `reduce_scatter` in stage 3; Lamb needs a dynamic loss scale. Source:
+    `runtime/engine.py`.
+    """
+    yield from of_rule(deepspeed, "DSP042")
+
+
+@rule("DSP043", "tensor-parallel-conflict", error="*", of="deepspeed")
+def tensor_parallel_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """Tensor parallelism (`tensor_parallel.autotp_size`) that does not go with the rest of the file."""
+    yield from of_rule(deepspeed, "DSP043")

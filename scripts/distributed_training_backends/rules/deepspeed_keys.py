@@ -1,0 +1,205 @@
+"""DSP rules about keys: refused, unread, removed, of another release, in the wrong block, deprecated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from distributed_training_backends.flow.deepspeed import Reading, read
+from distributed_training_backends.flow.inputs import DeepSpeedFile
+from distributed_training_backends.knowledge import deepspeed as knowledge
+from distributed_training_backends.knowledge.pydantic_values import problem
+from distributed_training_backends.model import Applicability, Severity
+from distributed_training_backends.resources import load_json
+from distributed_training_backends.rules.deepspeed_walk import Entry, entries
+from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.suggest import closest, shown
+from distributed_training_backends.sources.document import At
+from distributed_training_backends.versions import Span, describe
+
+Case = Literal["unknown", "release", "misplaced"]
+REMARKS = ("_", "//", "#", "comment")
+
+
+class Finding(NamedTuple):
+    """Why nothing reads an entry: a slip, another release, another block; with what to do about it."""
+
+    case: Case
+    advice: str
+    repair: Repair | None = None
+
+
+def unread(deepspeed: DeepSpeedFile) -> Iterator[tuple[Reading, Entry]]:
+    """The entries that the release has no key for, except those that it stores or hands on."""
+    reading = read(deepspeed)
+    for entry in entries(reading) if reading else ():
+        known = entry.key or entry.path in reading.facts.removed or by_accelerate(reading, entry)
+        if not known and entry.unknown in ("refused", "ignored") and not is_second_name(reading, entry):
+            yield reading, entry
+
+
+def by_accelerate(reading: Reading, entry: Entry) -> bool:
+    """Tell whether Accelerate itself reads the key (`msamp`)."""
+    return reading.file.huggingface and entry.path == "msamp"
+
+
+def is_second_name(reading: Reading, entry: Entry) -> bool:
+    """Tell whether this is `bfloat16`, the old name of `bf16`, in its place."""
+    return entry.path == "bfloat16" and reading.document.get("bf16") is None
+
+
+def explain(reading: Reading, entry: Entry) -> Finding:
+    """Say what an unread entry most likely is."""
+    spans = knowledge.spans(entry.path)
+    if spans:
+        return other_release(reading, entry, spans)
+    near = closest(entry.name, reading.facts.children(entry.section), 0.2)
+    home = home_of(reading, entry)
+    if near and (home is None or near.lower() == entry.name.lower()):
+        return Finding("unknown", f"did you mean `{near}`?", rename(reading, entry, near))
+    if home is not None:
+        where = f"`{home.rpartition('.')[0]}`" if "." in home else "the top level"
+        return Finding("misplaced", f"`{home.rpartition('.')[2]}` belongs in {where}", move(reading, entry, home))
+    foreign = load_json("deepspeed_rules.json")["foreign"].get(entry.name)
+    if foreign is not None and entry.section == "":
+        return Finding("misplaced", foreign)
+    near = closest(entry.name, reading.facts.children(entry.section))
+    if near:
+        return Finding("unknown", f"did you mean `{near}`?", rename(reading, entry, near))
+    return Finding("unknown", "check the spelling, or take it out")
+
+
+def other_release(reading: Reading, entry: Entry, spans: tuple[Span, ...]) -> Finding:
+    """A key that other releases read, perhaps under a new name."""
+    when = " and ".join(describe(span.first, span.last) for span in spans)
+    renamed = load_json("deepspeed_rules.json")["renamed"].get(entry.path)
+    if renamed and renamed in reading.facts.keys:
+        name = renamed.rpartition(".")[2]
+        return Finding("release", f"it is read {when}, and is called `{name}` now", rename(reading, entry, name))
+    return Finding("release", f"it is read {when}")
+
+
+def home_of(reading: Reading, entry: Entry) -> str | None:
+    """The path where the release reads a key of this name, if it is not far-fetched."""
+    places = [path for path in knowledge.known_elsewhere(entry.name) if path in reading.facts.keys and "*" not in path]
+    if entry.name in load_json("deepspeed_rules.json")["common_names"]:
+        places = [path for path in places if path.rpartition(".")[0] == "zero_optimization"]
+    return places[0] if places and len(places) <= 2 else None
+
+
+def rename(reading: Reading, entry: Entry, name: str) -> Repair | None:
+    """Rename the key, where the new name is free and takes the value."""
+    path = f"{entry.section}.{name}" if entry.section else name
+    key = reading.facts.key_at(path)
+    block = entry.pointer[:-1]
+    if reading.document.has(*block, name) or key is None or problem(entry.value, key, reading.facts.generation):
+        return None
+    applicability = Applicability.SAFE if entry.unknown == "refused" else Applicability.UNSAFE
+    return Repair(f"rename to {name}", (Operation("rename", entry.pointer, name),), applicability)
+
+
+def move(reading: Reading, entry: Entry, home: str) -> Repair | None:
+    """Move the entry to the block that reads it, where that stands in the file."""
+    target = tuple(home.split(".")[:-1])
+    if not isinstance(reading.document.get(*target), dict) or reading.document.has(*target, entry.name):
+        return None
+    operation = Operation("move", entry.pointer, target=target)
+    return Repair(f"move to {home.rpartition('.')[0] or 'the top level'}", (operation,), Applicability.UNSAFE)
+
+
+def hit(reading: Reading, entry: Entry, finding: Finding) -> Hit:
+    """The hit about an unread entry: refused, or ignored without a word."""
+    at = At(reading.document, entry.pointer, "key")
+    where = f"`{entry.section}`" if entry.section else "the top level of a DeepSpeed config"
+    if entry.unknown == "refused":
+        message = f"DeepSpeed {reading.release} refuses the unknown key `{entry.name}` in {where}; {finding.advice}"
+        return Hit(at, message, finding.repair)
+    message = f"DeepSpeed {reading.release} does not read `{entry.name}` in {where}; {finding.advice}"
+    severity = Severity.INFO if is_remark(entry) else Severity.WARNING
+    return Hit(at, message, finding.repair, severity)
+
+
+def is_remark(entry: Entry) -> bool:
+    """Tell whether a key is there for the reader only, such as `_comment`."""
+    return entry.name.lower().startswith(REMARKS)
+
+
+def of_case(deepspeed: DeepSpeedFile, case: Case) -> Iterator[Hit]:
+    """The hits of one case."""
+    for reading, entry in unread(deepspeed):
+        finding = explain(reading, entry)
+        if finding.case == case:
+            yield hit(reading, entry, finding)
+
+
+@rule("DSP004", "unknown-key", error="*", of="deepspeed")
+def unknown_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """A key that no release of DeepSpeed reads where it stands.
+
+    Blocks that are pydantic models (`zero_optimization` and its parts, `fp16` and `bf16` since 0.17.1, the monitors,
+    `comms_logger`, `hybrid_engine`, `compile`, `tensor_parallel`) refuse it. At the top level, and in the blocks that
+    are read as plain dictionaries, it is ignored without a word: that is a warning, and an info for a remark such as
+    `_comment`.
+    """
+    yield from of_case(deepspeed, "unknown")
+
+
+@rule("DSP005", "key-of-another-release", error="*", of="deepspeed")
+def key_of_another_release(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """A key that other releases of DeepSpeed read, but not the one that is asked about.
+
+    It is too new, it is gone, or it has another name now. Refused where the block refuses unknown keys, else ignored.
+    """
+    yield from of_case(deepspeed, "release")
+
+
+@rule("DSP006", "misplaced-key", error="*", of="deepspeed")
+def misplaced_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """A key that is read, but in another block, or by another program than DeepSpeed.
+
+    The classic: a key of `zero_optimization` at the top level, where nothing reads it. Also keys of an Accelerate
+    config, or of TrainingArguments. Refused where the block refuses unknown keys, else ignored.
+    """
+    yield from of_case(deepspeed, "misplaced")
+
+
+@rule("DSP007", "removed-feature", error="0.19.7..", of="deepspeed")
+def removed_feature(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """A block or key whose feature was removed: its presence alone is refused, even `{"enabled": false}`.
+
+    0.19.7 removed `nebula`, `compression_training`, `quantize_training`, `sparse_attention` and MiCS; 0.19.8 removed
+    `amp`, `sparse_gradients`, `eigenvalue`, `elasticity`, `graph_harvesting`, `curriculum_learning`,
+    `progressive_layer_drop` and LoCo (`runtime/config.py`, `_reject_removed_config_keys`). Take the key out.
+    """
+    reading = read(deepspeed)
+    for path, removed in reading.facts.removed.items() if reading else ():
+        steps = tuple(path.split("."))
+        if not deepspeed.document.has(*steps):
+            continue
+        value = deepspeed.document.get(*steps)
+        off = value in (False, None, {}) or (isinstance(value, dict) and value.get("enabled") is False)
+        fix = Repair(f"remove {steps[-1]}", (Operation("remove", steps),), Applicability.SAFE if off else Applicability.UNSAFE)
+        advice = load_json("deepspeed_rules.json")["instead"].get(path, "take it out")
+        message = f"DeepSpeed refuses `{path}` since {removed.since}, whatever its value: the feature was removed; {advice}"
+        yield Hit(deepspeed.document.key(*steps), message, fix)
+
+
+@rule("DSP008", "deprecated-key", warning="*", of="deepspeed")
+def deprecated_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """A key that still works, but has a successor; together with its successor it is refused.
+
+    `cpu_offload` and `cpu_offload_param` became `offload_optimizer` and `offload_param`,
+    `stage3_gather_fp16_weights_on_model_save` became `stage3_gather_16bit_weights_on_model_save`
+    (`runtime/config_utils.py`, `_process_deprecated_field`). `cpu_offload_use_pin_memory` has no effect.
+    """
+    reading = read(deepspeed)
+    for entry in entries(reading) if reading else ():
+        if entry.key is None or not entry.key.deprecated:
+            continue
+        at, successor = At(deepspeed.document, entry.pointer, "key"), entry.key.replaced_by or "its successor"
+        both = f"{entry.section}.{successor}"
+        if reading.written(both):
+            message = f"`{entry.name}` and its successor `{successor}` are both given, which DeepSpeed refuses; keep one"
+            yield Hit(at, message, Repair(f"remove {entry.name}", (Operation("remove", entry.pointer),)), Severity.ERROR)
+        else:
+            yield Hit(at, f"`{entry.name}` is deprecated, use `{successor}` instead of {shown(entry.value)} here")

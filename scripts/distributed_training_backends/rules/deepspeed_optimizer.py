@@ -1,0 +1,192 @@
+"""DSP rules about the `optimizer` block: its type, and the parameters that the chosen class takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from distributed_training_backends.flow.deepspeed import MISSING, Reading, read
+from distributed_training_backends.flow.inputs import DeepSpeedFile
+from distributed_training_backends.knowledge.deepspeed import Constructor
+from distributed_training_backends.model import Applicability, Severity
+from distributed_training_backends.resources import load_json
+from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.suggest import closest, listing, shown
+from distributed_training_backends.versions import covers
+
+ADAMS = ("adam", "adamw")
+
+
+def parameters(reading: Reading) -> dict[str, Any]:
+    """The keyword arguments that the class is called with, before DeepSpeed takes its own out."""
+    return reading.block("optimizer.params")
+
+
+def taken_out(reading: Reading) -> dict[str, str]:
+    """Parameters that DeepSpeed itself reads, with the release and the branch that do."""
+    rows = load_json("deepspeed_rules.json")["taken_out"]
+    return {
+        row["name"]: row["why"]
+        for row in rows
+        if reading.optimizer in row["optimizers"] and covers(row["releases"], reading.release) and in_branch(reading, row)
+    }
+
+
+def in_branch(reading: Reading, row: dict[str, Any]) -> bool:
+    """Tell whether the branch of the code is taken that reads the parameter."""
+    branch = row.get("case")
+    return branch is None or branch == case_of(reading) or (branch == "cpu" and case_of(reading) == "zenflow")
+
+
+def case_of(reading: Reading) -> str:
+    """What decides on the class of an optimizer: torch_adam, offloading, ZenFlow."""
+    if parameters(reading).get("torch_adam"):
+        return "torch_adam"
+    if reading.cpu_optimizer:
+        return "zenflow" if reading.zenflow else "cpu"
+    return "default"
+
+
+def constructor(reading: Reading) -> Constructor | None:
+    """The class that is built, as far as it is known."""
+    return reading.facts.optimizer(reading.optimizer, case_of(reading)) if reading.optimizer else None
+
+
+@rule("DSP030", "unknown-optimizer", error="*", of="deepspeed")
+def unknown_optimizer(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """The optimizer's `type` is neither one of DeepSpeed's own nor the name of a class in `torch.optim`.
+
+    DeepSpeed's own names may be written in any case, those of PyTorch have to be exact ("SGD", not "sgd"). 0.19.7
+    removed the 1-bit optimizers. Source: `runtime/engine.py`, `_do_sanity_check`.
+    """
+    reading = read(deepspeed)
+    if reading is None:
+        return
+    kind = reading.block("optimizer").get("type")
+    if kind is None:
+        return
+    at = deepspeed.document.value("optimizer", "type")
+    if not isinstance(kind, str):
+        yield Hit(at, f"`optimizer.type` has to be a name such as \"AdamW\", but is {shown(kind)}")
+    elif reading.facts.optimizer(kind) is None:
+        names = [*reading.facts.optimizers, *load_json("deepspeed.json")["torch"]["optimizers"]]
+        near = closest(kind, names)
+        advice = f"did you mean {near}?" if near else f"DeepSpeed {reading.release} has {listing(reading.facts.optimizers)}"
+        gone = load_json("deepspeed_rules.json")["removed_optimizers"]
+        advice = f"{gone[kind.lower()]}" if kind.lower() in gone and not near else advice
+        fix = Repair(f"write {near}", (Operation("replace", ("optimizer", "type"), value=near),)) if near else None
+        yield Hit(at, f'"{kind}" is no optimizer of DeepSpeed {reading.release}, and no class of torch.optim; {advice}', fix)
+
+
+@rule("DSP031", "optimizer-without-type", warning="*", of="deepspeed")
+def optimizer_without_type(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """An `optimizer` block without a `type` (or with null) builds no optimizer.
+
+    Accelerate and the Trainer take the mere presence of the block for "DeepSpeed builds the optimizer" and build none
+    themselves, so that ZeRO stages 1 and 2 are refused: "zero stage 2 requires an optimizer". DeepSpeed itself ignores
+    such a block. Write the type, or take the block out.
+    """
+    reading = read(deepspeed)
+    block = deepspeed.document.get("optimizer")
+    if reading is None or not isinstance(block, dict) or block.get("type") is not None:
+        return
+    refused = deepspeed.huggingface and reading.stage in (1, 2)
+    what = "and Accelerate builds none either, which ZeRO 1 and 2 refuse" if refused else "so that nothing reads the block"
+    message = f"this `optimizer` block has no `type`, {what}; write the type, or take the block out"
+    yield Hit(deepspeed.document.key("optimizer"), message, None, Severity.ERROR if refused else None)
+
+
+@rule("DSP032", "optimizer-parameter", error="*", of="deepspeed")
+def optimizer_parameter(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """A parameter that the optimizer's class does not take, or one that it needs and does not get.
+
+    `optimizer.params` become the keyword arguments of the class, which refuses others. Which class it is depends on
+    the rest of the file: "Adam" and "AdamW" are FusedAdam, DeepSpeedCPUAdam where the optimizer is offloaded, and
+    PyTorch's with `"torch_adam": true`. `max_grad_norm` is refused for every optimizer: use `gradient_clipping`.
+    """
+    reading = read(deepspeed)
+    if reading is None or reading.optimizer is None:
+        return
+    given = deepspeed.document.get("optimizer", "params")
+    if given is not None and not isinstance(given, dict):
+        yield Hit(deepspeed.document.value("optimizer", "params"), f"`optimizer.params` has to be a mapping, but is {shown(given)}")
+        return
+    known = constructor(reading)
+    for name in parameters(reading):
+        hit = about_parameter(reading, known, name)
+        if hit is not None:
+            yield hit
+
+
+def about_parameter(reading: Reading, known: Constructor | None, name: str) -> Hit | None:
+    """The hit about one parameter; None when it is taken."""
+    at = reading.document.key("optimizer", "params", name)
+    if name == "max_grad_norm":
+        message = "DeepSpeed refuses `max_grad_norm` as an optimizer parameter; use `gradient_clipping` at the top level"
+        return Hit(at, message)
+    if known is None or known.open or name in known.parameters or name in taken_out(reading):
+        return collision(reading, known, name)
+    near = closest(name, known.parameters)
+    advice = f"did you mean `{near}`?" if near else f"it takes {listing(known.parameters)}"
+    pointer = ("optimizer", "params", name)
+    free = near is not None and near not in parameters(reading)
+    fix = Repair(f"rename to {near}", (Operation("rename", pointer, str(near)),)) if free else None
+    return Hit(at, f"{known.name} takes no parameter `{name}`; {advice}", fix)
+
+
+def collision(reading: Reading, known: Constructor | None, name: str) -> Hit | None:
+    """A parameter that DeepSpeed passes by itself, so that it would be given twice."""
+    for row in load_json("deepspeed_rules.json")["passed_twice"]:
+        applies = name == row["name"] and reading.optimizer in row["optimizers"] and covers(row["releases"], reading.release)
+        if applies and known is not None and in_branch(reading, row) and name not in taken_out(reading):
+            message = f"DeepSpeed passes `{name}` to {known.name} itself, and fails when it is given here too; {row['instead']}"
+            fix = Repair(f"remove {name}", (Operation("remove", ("optimizer", "params", name)),), Applicability.UNSAFE)
+            return Hit(reading.document.key("optimizer", "params", name), message, fix)
+    return None
+
+
+@rule("DSP033", "optimizer-value", error="*", of="deepspeed")
+def optimizer_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """A value that the optimizer's class refuses when it is built.
+
+    PyTorch's classes compare `lr`, `eps`, `weight_decay` and `betas` with their limits, and fail on a text or a
+    negative number. FusedAdam, FusedLamb and DeepSpeedCPUAdam refuse `"amsgrad": true`. DeepSpeed's own classes look at
+    little else, so that a learning rate that is a text fails only at the first step: that is a warning.
+    """
+    reading = read(deepspeed)
+    known = constructor(reading) if reading else None
+    if reading is None or known is None:
+        return
+    for name, value in parameters(reading).items():
+        if f"optimizer.params.{name}" in reading.filled:
+            continue
+        reason, severity = verdict_on(known.name, name, value)
+        if reason:
+            at = deepspeed.document.value("optimizer", "params", name)
+            yield Hit(at, f"`{name}` {reason}, but is {shown(value)}", None, severity)
+
+
+def verdict_on(kind: str, name: str, value: Any) -> tuple[str | None, Severity | None]:
+    """What is wrong with a value, and whether the class refuses it at once or fails later."""
+    for row in load_json("deepspeed_rules.json")["optimizer_values"]:
+        if name in row["names"] and kind_matches(kind, row) and not acceptable(value, row):
+            return row["reason"], Severity.WARNING if row.get("late") else None
+    return None, None
+
+
+def kind_matches(kind: str, row: dict[str, Any]) -> bool:
+    """Tell whether a row is about this class."""
+    wanted = row["classes"]
+    return kind in wanted or ("torch.*" in wanted and not kind.startswith(("Fused", "DeepSpeed", "Onebit", "Zero", "Muon")))
+
+
+def acceptable(value: Any, row: dict[str, Any]) -> bool:
+    """Tell whether a value passes the tests of a row."""
+    from distributed_training_backends.rules.deepspeed_conditions import is_kind
+
+    return any(is_kind(value, kind) for kind in row["takes"]) and not ("ge" in row and is_kind(value, "number") and value < row["ge"])
+
+
+def has(reading: Reading, path: str) -> bool:
+    """Tell whether DeepSpeed is given a setting."""
+    return reading.entry(path) is not MISSING

@@ -1,0 +1,116 @@
+"""DSP rules about the `scheduler` block: its type, and the parameters that the chosen class takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from distributed_training_backends.flow.deepspeed import Reading, read
+from distributed_training_backends.flow.inputs import DeepSpeedFile
+from distributed_training_backends.knowledge.deepspeed import Constructor
+from distributed_training_backends.model import Severity
+from distributed_training_backends.rules.deepspeed_conditions import is_kind, rows
+from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.suggest import closest, listing, shown
+
+PARAMS = ("scheduler", "params")
+
+
+def kind_of(reading: Reading) -> Any:
+    """The scheduler's type; None where there is none."""
+    return reading.block("scheduler").get("type")
+
+
+def wraps_optimizer(reading: Reading) -> bool:
+    """Tell whether DeepSpeed hands the scheduler a wrapper instead of the optimizer itself."""
+    return reading.stage != 0 or reading.fp16 or reading.bf16
+
+
+@rule("DSP034", "unknown-scheduler", error="*", of="deepspeed")
+def unknown_scheduler(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """The scheduler's `type` is neither one of DeepSpeed's own nor a class of `torch.optim.lr_scheduler` it can use.
+
+    Names have to be exact. PyTorch's schedulers insist on a PyTorch optimizer, but with ZeRO, fp16 or bf16 DeepSpeed
+    hands them a wrapper, which they refuse. Source: `runtime/engine.py`, `_scheduler_from_config`.
+    """
+    reading = read(deepspeed)
+    kind = kind_of(reading) if reading else None
+    if reading is None or kind is None:
+        return
+    at = deepspeed.document.value("scheduler", "type")
+    own = reading.facts.schedulers
+    if not isinstance(kind, str):
+        yield Hit(at, f'`scheduler.type` has to be a name such as "WarmupLR", but is {shown(kind)}')
+    elif reading.facts.scheduler(kind) is None:
+        near = closest(kind, own)
+        advice = f"did you mean {near}?" if near else f"DeepSpeed {reading.release} has {listing(own)}"
+        fix = Repair(f"write {near}", (Operation("replace", ("scheduler", "type"), value=near),)) if near else None
+        yield Hit(at, f'"{kind}" is no scheduler of DeepSpeed {reading.release}, and no class of PyTorch; {advice}', fix)
+    elif kind not in own and wraps_optimizer(reading):
+        message = f"PyTorch's {kind} refuses the optimizer that DeepSpeed wraps for ZeRO, fp16 or bf16; use {listing(own)}"
+        yield Hit(at, message)
+
+
+@rule("DSP035", "scheduler-parameter", error="*", of="deepspeed")
+def scheduler_parameter(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """A parameter that the scheduler's class does not take, or one that it needs and does not get.
+
+    `scheduler.params` become the keyword arguments of the class. A scheduler without `params` is refused, even where
+    every parameter has a default. WarmupDecayLR and WarmupCosineLR need `total_num_steps`; WarmupCosineLR works with
+    ratios and takes no `warmup_min_lr` or `warmup_max_lr`.
+    """
+    reading = read(deepspeed)
+    kind = kind_of(reading) if reading else None
+    known = reading.facts.scheduler(kind) if reading and isinstance(kind, str) else None
+    if reading is None or known is None:
+        return
+    params = reading.block("scheduler").get("params")
+    if not isinstance(params, dict):
+        at = deepspeed.document.value(*PARAMS) if deepspeed.document.has(*PARAMS) else deepspeed.document.key("scheduler")
+        yield Hit(at, f"{known.name} needs `scheduler.params` with its parameters as a mapping; write {{}} for the defaults")
+        return
+    yield from unknown_parameters(reading, known, params)
+    for name in known.required:
+        if name not in params:
+            yield Hit(deepspeed.document.key(*PARAMS), f"{known.name} needs the parameter `{name}`, which has no default")
+
+
+def unknown_parameters(reading: Reading, known: Constructor, params: dict[str, Any]) -> Iterator[Hit]:
+    """Hits for the parameters that the class does not take."""
+    for name in params:
+        if known.open or name in known.parameters:
+            continue
+        near = closest(name, known.parameters)
+        advice = f"did you mean `{near}`?" if near else f"it takes {listing(known.parameters)}"
+        fix = Repair(f"rename to {near}", (Operation("rename", (*PARAMS, name), near),)) if near and near not in params else None
+        yield Hit(reading.document.key(*PARAMS, name), f"{known.name} takes no parameter `{name}`; {advice}", fix)
+
+
+@rule("DSP036", "scheduler-value", error="*", of="deepspeed")
+def scheduler_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """A value that the scheduler's class refuses, or puts another one in the place of.
+
+    Since 0.19.3 `warmup_num_steps` has to be an integer above 0 (before, anything below 2 counted as 2); since 0.19.4
+    step sizes have to be above 0. A `warmup_type` other than "log" and "linear" counts as "log", with a warning.
+    """
+    reading = read(deepspeed)
+    kind = kind_of(reading) if reading else None
+    for row in rows("scheduler_values") if reading else ():
+        if reading is None or kind not in row["types"] or not reading.covers(row.get("releases", "*")):
+            continue
+        for name in row["names"]:
+            params = reading.block("scheduler.params")
+            if name not in params or f"scheduler.params.{name}" in reading.filled or passes(params[name], row):
+                continue
+            severity = Severity(row["severity"]) if "severity" in row else None
+            message = f"`{name}` {row['reason']}, but is {shown(params[name])}"
+            yield Hit(deepspeed.document.value(*PARAMS, name), message, None, severity)
+
+
+def passes(value: Any, row: dict[str, Any]) -> bool:
+    """Tell whether a value passes the tests of a row."""
+    if "one_of" in row:
+        return value in row["one_of"]
+    if not any(is_kind(value, kind) for kind in row["takes"]):
+        return False
+    return not (isinstance(value, (int, float)) and "gt" in row and not value > row["gt"])

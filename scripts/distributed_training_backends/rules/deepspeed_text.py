@@ -1,0 +1,67 @@
+"""DSP rules about the text of a DeepSpeed config: DeepSpeed reads Hjson, Accelerate and the Trainer strict JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distributed_training_backends.flow.inputs import DeepSpeedFile
+from distributed_training_backends.model import Severity
+from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.sources.document import Defect
+
+REMOVABLE = {"trailing-comma": "remove the trailing comma", "comment": "remove the comment"}
+
+
+@rule("DSP001", "not-json", error="*", of="deepspeed")
+def not_json(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """The text is not what its reader can parse.
+
+    DeepSpeed reads the file with Hjson, which takes comments, trailing commas and unquoted text. Accelerate
+    (`HfDeepSpeedConfig`) and the Transformers Trainer read it with `json.load`, which takes none of them. An unquoted
+    placeholder such as `$STAGE,` is text up to the end of its line for Hjson, comma included. Write strict JSON: every
+    reader takes that.
+    """
+    document = deepspeed.document
+    for defect in document.defects:
+        if defect.name == "syntax-error":
+            message = f"this is neither JSON nor Hjson, so that no reader can parse it: {defect.detail}"
+            yield Hit(document.stretch(defect.extent), message)
+        elif defect.name == "not-strict-json" and deepspeed.huggingface:
+            message = f"json.load, which Accelerate and the Trainer use, refuses this: {defect.detail}; write strict JSON"
+            yield Hit(document.stretch(defect.extent), message, strictly(document.defects))
+
+
+def strictly(defects: tuple[Defect, ...]) -> Repair | None:
+    """Take out comments and trailing commas, where nothing else is wrong."""
+    departures = [defect for defect in defects if not defect.pointer and defect.name != "not-strict-json"]
+    if not departures or any(defect.name not in REMOVABLE for defect in departures):
+        return None
+    steps = tuple(Operation("text", (), extent=(item.extent.start, item.extent.end)) for item in departures)
+    return Repair("remove comments and trailing commas", steps)
+
+
+@rule("DSP002", "duplicate-key", error="*", of="deepspeed")
+def duplicate_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """A key stands twice in the same block.
+
+    DeepSpeed refuses a file with duplicate keys at any level (`dict_raise_error_on_duplicate_keys`). `json.load`, which
+    Accelerate and the Trainer use, keeps the last one without a word. Keep one of them.
+    """
+    for defect in deepspeed.document.defects:
+        if defect.name != "duplicate-key":
+            continue
+        at, kept = deepspeed.document.stretch(defect.extent, defect.pointer), deepspeed.document.value(*defect.pointer)
+        if deepspeed.huggingface:
+            message = f"`{defect.detail}` stands here twice; json.load keeps the last one and drops this one silently"
+            yield Hit(at, message, None, Severity.WARNING, (kept,))
+        else:
+            message = f"`{defect.detail}` stands here twice; DeepSpeed refuses duplicate keys: keep one of them"
+            yield Hit(at, message, None, None, (kept,))
+
+
+@rule("DSP003", "not-a-mapping", error="*", of="deepspeed")
+def not_a_mapping(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """A DeepSpeed config is a mapping of settings; a list, a number, a text or an empty file is refused."""
+    document = deepspeed.document
+    if document.parsed and not isinstance(document.data, dict):
+        yield Hit(document.value(), "a DeepSpeed config is a JSON object such as {\"train_batch_size\": 8}")

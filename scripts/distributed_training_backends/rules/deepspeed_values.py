@@ -1,0 +1,116 @@
+"""DSP rules about single values: wrong types and values, blocks that are no mapping, values that lose their meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from distributed_training_backends.flow.deepspeed import Reading, read
+from distributed_training_backends.flow.inputs import DeepSpeedFile
+from distributed_training_backends.knowledge.deepspeed import Key
+from distributed_training_backends.knowledge.pydantic_values import RefusedError, effective
+from distributed_training_backends.model import Applicability, Severity
+from distributed_training_backends.rules.deepspeed_conditions import is_kind, rows, same, satisfied, subject
+from distributed_training_backends.rules.deepspeed_walk import Entry, entries
+from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.suggest import closest, did_you_mean, shown
+from distributed_training_backends.sources.document import At
+
+BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+
+
+@rule("DSP010", "wrong-value", error="*", of="deepspeed")
+def wrong_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """A value that the key does not take: another type, none of the values listed, or out of range.
+
+    Blocks that are pydantic models convert what they can ("2" and 2.0 are taken for 2, "yes" for true) and refuse the
+    rest; from 0.15.0 on (pydantic 2) 1.5 is no integer and 1 no text any more. Keys that are read from a plain
+    dictionary are refused by whatever uses them first.
+    """
+    reading = read(deepspeed)
+    for entry in entries(reading) if reading else ():
+        if entry.key is None or entry.path in BATCH or entry.path in reading.filled or is_block(reading, entry):
+            continue
+        reason = refusal(reading, entry, entry.key)
+        if reason is not None:
+            yield about_value(reading, entry, entry.key, reason)
+
+
+def is_block(reading: Reading, entry: Entry) -> bool:
+    """Tell whether the entry is a block, which has a rule of its own."""
+    path = entry.key.path if entry.key else entry.path
+    return reading.facts.section_at(path) is not None
+
+
+def refusal(reading: Reading, entry: Entry, key: Key) -> str | None:
+    """Why DeepSpeed refuses the value; None when it takes it."""
+    try:
+        effective(entry.value, key, reading.facts.generation)
+    except RefusedError as refused:
+        return str(refused)
+    return next((row["reason"] for row in rows("values") if row_applies(reading, entry, row)), None)
+
+
+def row_applies(reading: Reading, entry: Entry, row: dict[str, Any]) -> bool:
+    """Tell whether a row of the table of values refuses this one."""
+    if entry.path not in row["keys"] or not reading.covers(row.get("releases", "*")):
+        return False
+    if not all(condition(reading, name, wanted) for name, wanted in row.get("when", {}).items()):
+        return False
+    if "one_of" in row:
+        return not any(same(folded(entry.value, row), choice) for choice in row["one_of"])
+    return any(is_kind(entry.value, kind) for kind in row["refuses"])
+
+
+def condition(reading: Reading, name: str, wanted: Any) -> bool:
+    """A condition of a row."""
+    return satisfied(subject(reading, name), wanted)
+
+
+def folded(value: Any, row: dict[str, Any]) -> Any:
+    """The value as the row compares it."""
+    return value.lower() if isinstance(value, str) and row.get("any_case") else value
+
+
+def about_value(reading: Reading, entry: Entry, key: Key, reason: str) -> Hit:
+    """The hit about a value, with the near miss among the values listed."""
+    at = At(reading.document, entry.pointer, "value")
+    near = closest(entry.value, map(str, key.choices), 0.4) if isinstance(entry.value, str) else None
+    message = f"`{entry.path}` {reason}, but is {shown(entry.value)}{did_you_mean(near)}"
+    fix = None
+    if near is not None:
+        value = next(choice for choice in key.choices if str(choice) == near)
+        fix = Repair(f"write {near}", (Operation("replace", entry.pointer, value=value),), Applicability.UNSAFE)
+    return Hit(at, message, fix)
+
+
+@rule("DSP011", "block-is-no-mapping", error="*", of="deepspeed")
+def block_is_no_mapping(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """A block that holds something else than a mapping: `"zero_optimization": null`, `"bf16": true`.
+
+    DeepSpeed unpacks most blocks as keyword arguments or looks keys up in them, and fails on anything else.
+    `"zero_optimization": true` is an old spelling of stage 1 that DeepSpeed still takes with a warning, while
+    Accelerate and the Trainer fail on it. Write `{}` for a block without settings, or take it out.
+    """
+    reading = read(deepspeed)
+    for entry in entries(reading) if reading else ():
+        section = reading.facts.section_at(entry.path)
+        if section is None or isinstance(entry.value, dict):
+            continue
+        at = At(reading.document, entry.pointer, "value")
+        if not section.takes(entry.value) or refused_by_reader(reading, entry):
+            yield Hit(at, f"`{entry.path}` has to be a mapping, but is {shown(entry.value)}")
+        elif entry.path == "zero_optimization":
+            message = f"`zero_optimization: {shown(entry.value)}` is an old spelling of stage {int(entry.value)}; write it so"
+            fix = Repair("write the stage", (Operation("replace", entry.pointer, value={"stage": int(entry.value)}),))
+            yield Hit(at, message, fix, Severity.WARNING)
+
+
+def refused_by_reader(reading: Reading, entry: Entry) -> bool:
+    """Tell whether Accelerate or the Trainer fails on a block that DeepSpeed would take."""
+    return any(
+        entry.path in row["keys"] and reading.file.consumer in row["readers"]
+        and any(is_kind(entry.value, kind) for kind in row["refuses"])
+        and all(condition(reading, name, wanted) for name, wanted in row.get("when", {}).items())
+        for row in rows("reader_values")
+    )
