@@ -200,7 +200,10 @@ def legacy_fields(data: Mapping[Any, Any]) -> Iterator[tuple[str, Arg]]:
 
 
 def merge(config: Mapping[str, Arg], arguments: dict[str, Arg], release: str) -> None:
-    """Copy blocks key by key, and each scalar whose option is still None."""
+    """Copy mappings key by key, and each scalar whose option is still None.
+
+    A mapping in the place of a scalar is copied key by key too, so that its own option keeps the default.
+    """
     for name, field in config.items():
         if isinstance(field.value, dict):
             for key, value in block_entries(name, field.value, release):
@@ -209,7 +212,8 @@ def merge(config: Mapping[str, Arg], arguments: dict[str, Arg], release: str) ->
         elif name not in SEPARATE and arguments.get(name, Arg(None)).value is None:
             arguments[name] = field
     if arguments["gpu_ids"].value is None:
-        arguments["gpu_ids"] = Arg("all")
+        ids = config["gpu_ids"]
+        arguments["gpu_ids"] = ids if ids.value is not None else Arg("all")
     if arguments.get("dynamo_backend", Arg(None)).value is None:
         arguments["dynamo_backend"] = Arg("no")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from distributed_training_backends.flow.effect import default_of_option, same
-from distributed_training_backends.flow.launch import BLOCKS, Launch, destination, merged_blocks
+from distributed_training_backends.flow.launch import BLOCKS, SEPARATE, Launch, destination, merged_blocks
 from distributed_training_backends.flow.placement import block_keys, block_of, block_options, homes, is_read
 from distributed_training_backends.knowledge import accelerate as knowledge
 from distributed_training_backends.knowledge import accelerate_api, deepspeed
@@ -49,6 +49,10 @@ PLUGINS = {
     "megatron_lm_config": "MegatronLMPlugin",
     "dynamo_config": "TorchDynamoPlugin",
 }
+
+
+# Their own rules say what becomes of a mapping there.
+CHECKED_ELSEWHERE = ("num_processes", "num_machines", "gpu_ids")
 
 
 class Entry(NamedTuple):
@@ -106,6 +110,23 @@ def block_breaks_merge(accelerate: Document, launch: Launch, targets: Targets) -
         elif breaks(block, value, launch):
             text = f"{block} is no mapping, and accelerate {targets.accelerate} fails on it; write key: value lines"
             yield Hit(accelerate.value(block), text)
+
+
+@rule("ACC014", "mapping-for-a-value", warning="*")
+def mapping_for_a_value(accelerate: Document, launch: Launch) -> Iterator[Hit]:
+    """A mapping where a single value belongs.
+
+    The launcher takes every mapping for a block and copies its keys, so the setting itself keeps its default. For
+    `use_cpu`, which has no default of its own, it ends with an `AttributeError`. Source: 1.15.0, commands/launch.py,
+    `_validate_launch_command`.
+    """
+    options = knowledge.for_release(launch.release).options
+    for key in knowledge.for_release(launch.release).cluster_fields:
+        value = accelerate.get(key)
+        if isinstance(value, dict) and key not in BLOCKS and key not in SEPARATE and key not in CHECKED_ELSEWHERE:
+            fails = key == "use_cpu" and key not in options
+            text = f"{key} is a mapping, which accelerate takes for a block of settings; write a single value"
+            yield Hit(accelerate.value(key), text, severity=Severity.ERROR if fails else None)
 
 
 def breaks(block: str, value: object, launch: Launch) -> bool:

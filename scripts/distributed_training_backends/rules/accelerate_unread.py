@@ -30,7 +30,7 @@ def unread_setting(launch: Launch) -> Iterator[Hit]:
     """
     fields = knowledge.for_release(launch.release).cluster_fields
     for key, value in launch.document.data.items():
-        if key in fields and key not in OTHER_RULES and not arrives(launch, key):
+        if key in fields and key not in OTHER_RULES and not isinstance(value, dict) and not arrives(launch, key):
             effect = effective(launch, key)
             severity = Severity.INFO if is_moot(launch, key, value, effect) else None
             yield Hit(launch.document.key(key), unread_text(launch, key, effect), severity=severity)

@@ -18,6 +18,8 @@ PORTS = range(65536)
 def is_open(launch: Launch) -> bool:
     """Tell whether the number of processes is left to the command line."""
     value = launch.value("num_processes")
+    if isinstance(launch.document.get("num_processes"), dict) and launch.context.num_processes is None:
+        return False
     return any(value is word or (value == word and not isinstance(value, bool)) for word in OPEN)
 
 
