@@ -34,7 +34,7 @@ class Parser(argparse.ArgumentParser):
             usage="%(prog)s [options] PATH [PATH ...]",
             description=summary,
             epilog=f"examples:\n{examples}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=formatter,
             allow_abbrev=False,
         )
         self.add_argument("--version", action="version", version=f"{prog} {VERSION}")
@@ -46,6 +46,11 @@ class Parser(argparse.ArgumentParser):
     def read(self, argv: Sequence[str] | None) -> argparse.Namespace:
         """Parse the arguments of the process, or those given."""
         return self.parse_args([dashed(word) for word in (sys.argv[1:] if argv is None else argv)])
+
+
+def formatter(prog: str) -> argparse.HelpFormatter:
+    """Write help in a fixed width; asking for the terminal's imports much, and argparse asks even without --help."""
+    return argparse.RawDescriptionHelpFormatter(prog, width=110, max_help_position=28)
 
 
 def dashed(word: str) -> str:

@@ -57,7 +57,7 @@ def settle(file: FileReport, report: Report, options: api.Options, allowed: set[
             break
         fixed.extend(finding for finding in found if finding.fix in applied)
         current = _judged_again(file, text, options, companions)
-    if not fixed or current.text is None or _is_worse(file, current):
+    if not fixed or _is_worse(file, current) or current.text is None:
         return None
     return Settled(file, current.text, tuple(fixed))
 

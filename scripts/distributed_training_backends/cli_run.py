@@ -71,6 +71,8 @@ def show(report: Report, args: argparse.Namespace) -> None:
     from distributed_training_backends.render.dispatch import render
 
     least = Severity.ERROR if args.quiet else Severity.INFO if args.verbose else Severity.WARNING
+    if not report.files:
+        common.note(f"no config found in {', '.join(args.paths)}")
     style = common.style_for(args.output_file, least=least, statistics=args.statistics)
     rules = api.rules() if args.output_format == "sarif" else ()
     common.emit(render(report, args.output_format, style, rules), args.output_file)

@@ -1,0 +1,428 @@
+"""The command line: options, exit status, what goes to which stream, fixes, and trouble without tracebacks."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.reports import TARGETS, finding, place
+
+from distributed_training_backends import about, api, cli, cli_common, cli_fix, cli_run, installed
+from distributed_training_backends.model import Applicability, Edit, FileReport, Finding, Fix, Report, Severity, Targets
+
+ROOT = Path(__file__).resolve().parent.parent
+Run = Callable[..., "tuple[int, str, str]"]
+
+
+def judged(text: str, path: str) -> FileReport:
+    """A judge for tests: misspelt keys are errors with fixes, "odd" is a hint, "crash" breaks it."""
+    if "crash" in text:
+        raise RuntimeError("no\nway")
+    if "limit" in text:
+        told = finding(place(text, 0, 0, path), Severity.INFO, "it is too large")
+        return FileReport(path, None, "unreadable", (told,), None)
+    found = [*_misspelt(text, path), *_odd(text, path)]
+    verdict = "rejected" if any(item.severity is Severity.ERROR for item in found) else "accepted"
+    return FileReport(path, "accelerate", verdict, tuple(found), text)  # type: ignore[arg-type]
+
+
+def _misspelt(text: str, path: str) -> list[Finding]:
+    words = {
+        "confg": ("config_", Applicability.SAFE),
+        "config_": ("config", Applicability.SAFE),
+        "risk": ("calm", Applicability.UNSAFE),
+    }
+    words |= {"trap": ("limit", Applicability.SAFE), "loop": ("loop ", Applicability.SAFE)}
+    return [
+        finding(
+            place(text, hit.start(), hit.end(), path),
+            message=f"{hit.group()} is wrong",
+            fix=Fix(
+                words[hit.group()][1], f"write {words[hit.group()][0]}", (Edit(*hit.span(), words[hit.group()][0]),)
+            ),
+        )
+        for hit in re.finditer("confg|config_|risk|trap|loop", text)
+    ]
+
+
+def _odd(text: str, path: str) -> list[Finding]:
+    hits = re.finditer("odd|warn", text)
+    heavy = {"odd": Severity.INFO, "warn": Severity.WARNING}
+    return [finding(place(text, *hit.span(), path), heavy[hit.group()], code="XCF009", name="odd") for hit in hits]
+
+
+@pytest.fixture
+def calls() -> list[Any]:
+    return []
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, calls: list[Any]) -> Run:
+    """Run the command line in an empty folder, with the judge for tests in the place of the real one."""
+
+    def validate_paths(paths: Sequence[str], options: api.Options, stdin: bytes | None = None) -> Report:
+        calls.append((list(paths), options))
+        texts = [(stdin or b"").decode() if path == "-" else Path(path).read_bytes().decode() for path in paths]
+        return Report(options.targets, tuple(judged(text, path) for text, path in zip(texts, paths, strict=True)))
+
+    def validate_text(
+        text: str, options: api.Options, path: str = "<text>", files: Mapping[str, str] | None = None
+    ) -> Report:
+        calls.append((path, dict(files or {})))
+        return Report(options.targets, (judged(text, path),))
+
+    monkeypatch.setattr(api, "validate_paths", validate_paths)
+    monkeypatch.setattr(api, "validate_text", validate_text)
+    monkeypatch.setattr(api, "default_targets", lambda: TARGETS)
+    for name in ("NO_COLOR", "FORCE_COLOR", "DTB_DEBUG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*argv: str) -> tuple[int, str, str]:
+        status = cli.main(argv)
+        shown = capsys.readouterr()
+        return status, shown.out, shown.err
+
+    return run
+
+
+@pytest.mark.parametrize(("text", "status"), [("fine", 0), ("odd", 0), ("warn", 0), ("confg", 1), ("limit", 2)])
+def test_the_exit_status_tells_the_verdict(run: Run, text: str, status: int) -> None:
+    Path("x.yaml").write_text(text)
+    assert run("x.yaml")[0] == status
+
+
+def test_unreadable_beats_error(run: Run) -> None:
+    Path("a.yaml").write_text("confg")
+    Path("b.yaml").write_text("limit")
+    assert run("a.yaml", "b.yaml")[0] == 2
+
+
+def test_text_goes_to_stdout_alone(run: Run) -> None:
+    Path("x.yaml").write_text("a: confg\n")
+    _, out, err = run("x.yaml")
+    assert out.startswith("x.yaml:1:4: error[ACC001] confg is wrong\n 1 | a: confg\n   |    ^^^^^\n")
+    assert err == ""
+
+
+def test_standard_input_is_read_for_a_dash(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a: confg\n")))
+    status, out, _ = run("-", "--output-format", "json")
+    assert (status, json.loads(out)["files"][0]["path"]) == (1, "-")
+
+
+def test_endless_input_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open("/dev/zero") as endless:
+        monkeypatch.setattr("sys.stdin", endless)
+        assert len(cli_run.read_stdin(["-"]) or b"") == cli_run.STDIN_LIMIT
+
+
+@pytest.mark.parametrize("output_format", ["json", "sarif", "github"])
+def test_machine_output_is_alone_on_stdout_and_in_files(run: Run, output_format: str) -> None:
+    Path("x.yaml").write_text("a: confg\n")
+    status, out, err = run("x.yaml", "--output-format", output_format)
+    assert status == 1
+    assert err == ""
+    assert "ACC001" in out
+    assert run("x.yaml", "--output-format", output_format, "--output-file", "out") == (1, "", "")
+    assert Path("out").read_text() == out
+
+
+@pytest.mark.parametrize(("flags", "shown"), [([], "Ew"), (["-q"], "E"), (["--quiet"], "E"), (["--verbose"], "Ewi")])
+def test_the_volume(run: Run, flags: list[str], shown: str) -> None:
+    Path("x.yaml").write_text("confg odd warn\n")
+    _, out, _ = run("x.yaml", *flags)
+    assert [severity[0] in shown.lower() for severity in ("error", "warning", "info")] == [
+        f" {severity}[" in out for severity in ("error", "warning", "info")
+    ]
+
+
+def test_statistics(run: Run) -> None:
+    Path("x.yaml").write_text("confg confg\n")
+    assert run("x.yaml", "--statistics")[1].splitlines()[0] == "2  error    ACC001  unknown-key (2 fixable)"
+
+
+@pytest.mark.parametrize(
+    ("environment", "coloured"),
+    [
+        ({}, False),
+        ({"FORCE_COLOR": "1"}, True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        ({"NO_COLOR": ""}, False),
+    ],
+)
+def test_colours(run: Run, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], coloured: bool) -> None:
+    Path("x.yaml").write_text("confg\n")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert ("\x1b[" in run("x.yaml")[1]) is coloured
+    run("x.yaml", "--output-file", "out")
+    assert "\x1b" not in Path("out").read_text()
+
+
+def test_a_terminal_gets_colours_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert cli_common.wants_color(Terminal())
+    monkeypatch.setenv("TERM", "dumb")
+    assert not cli_common.wants_color(Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not cli_common.wants_color(Terminal())
+
+
+WRONG_CALLS = [
+    ((), "give a file, a directory, or - for standard input"),
+    (("x", "--bogus"), "unrecognized arguments: --bogus"),
+    (("x", "--accelerate-version", "1.x"), "'1.x' is not a release number such as 1.10.1"),
+    (("x", "--format", "toml"), "invalid choice: 'toml'"),
+    (("x", "--output-format", "xml"), "invalid choice: 'xml'"),
+    (("x", "--num-processes", "0"), "0 is not a number of at least 1"),
+    (("x", "--num-processes", "many"), "'many' is not a whole number"),
+    (("x", "--main-process-port", "70000"), "70000 is not a number from 0 to 65535"),
+    (("x", "--quiet", "--verbose"), "not allowed with argument"),
+    (("x", "--select", "QQQ"), "there is no rule 'QQQ'"),
+    (("x", "--ignore", "ACC999"), "there is no rule 'ACC999'; did you mean ACC"),
+    (("--explain", "nothing-at-all"), "there is no rule 'nothing-at-all'"),
+    (("--list-rules", "--output-format", "sarif"), "rules are listed as text or json"),
+    (("x", "--unsafe-fixes"), "give one of them too"),
+    (("x", "--diff", "--output-format", "json"), "--diff writes text"),
+    (("x", "--statistics", "--output-format", "sarif"), "--statistics writes text"),
+    (("-", "--fix"), "--fix cannot change standard input"),
+]
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"), WRONG_CALLS, ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
+)
+def test_a_wrong_call_ends_in_one_line(run: Run, argv: tuple[str, ...], message: str) -> None:
+    Path("x").write_text("fine")
+    status, out, err = run(*argv)
+    assert (status, out) == (2, "")
+    assert err.startswith("validate-backend-config: ")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_options_reach_the_judge(run: Run, calls: list[Any]) -> None:
+    Path("x.yaml").write_text("fine")
+    codes = sorted({rule.code for rule in api.rules()})
+    run(
+        *("x.yaml", "--format", "fsdp", "--accelerate-version", "1.10.1", "--deepspeed-version", "0.16.0"),
+        *("--torch-version", "2.6.0", "--num_processes=8", "--num-machines", "2", "--machine_rank", "1"),
+        *("--main-process-ip", "10.0.0.1", "--main_process_port", "29500", "--mixed-precision", "bf16"),
+        *("--launch-complete", "--consumer", "trainer", "--check-imports"),
+        *("--select", f"{codes[0].lower()},ACC", "--select", codes[-1], "--ignore", codes[1]),
+    )
+    [(paths, options)] = calls
+    assert paths == ["x.yaml"]
+    assert options.targets == Targets("1.10.1", "0.16.0", TARGETS.transformers, "2.6.0")
+    context = options.context
+    assert (context.num_processes, context.num_machines, context.machine_rank) == (8, 2, 1)
+    assert (context.main_process_ip, context.main_process_port) == ("10.0.0.1", 29500)
+    assert (context.mixed_precision, context.launched, context.consumer) == ("bf16", True, "trainer")
+    assert (options.kind, options.check_imports) == ("fsdp", True)
+    assert (options.select, options.ignore) == ((codes[0], "ACC", codes[-1]), (codes[1],))
+
+
+def test_underscores_in_values_stay() -> None:
+    assert cli_common.dashed("--main_process_ip=my_host") == "--main-process-ip=my_host"
+    assert cli_common.dashed("my_file.yaml") == "my_file.yaml"
+
+
+def test_installed_releases_are_the_targets(run: Run, calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {"accelerate": "1.9.0", "deepspeed": None, "transformers": "4.57.1", "torch": "2.8.0+cpu"}
+    monkeypatch.setattr(installed, "releases", lambda libraries: {name: found[name] for name in libraries})
+    Path("x.yaml").write_text("fine")
+    _, _, err = run("x.yaml", "--installed", "--torch-version", "2.7.0")
+    assert calls[0][1].targets == Targets("1.9.0", TARGETS.deepspeed, "4.57.1", "2.7.0")
+    assert err == f"deepspeed is not installed here: judged against deepspeed {TARGETS.deepspeed}\n"
+
+
+def test_a_release_beyond_what_is_known_is_said(run: Run) -> None:
+    Path("x.yaml").write_text("fine")
+    status, _, err = run("x.yaml", "--accelerate-version", "9.0.0")
+    assert status == 0
+    assert err == f"accelerate 9.0.0 is newer than what is known here: judged like {TARGETS.accelerate}\n"
+
+
+def test_installed_reads_metadata_and_search_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a_folder_only").mkdir()
+    (tmp_path / "explosive.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert installed.missing(["json", "explosive", "a_folder_only", "no_such_package", "a_folder_only.x"]) == [
+        "a_folder_only",
+        "no_such_package",
+        "a_folder_only.x",
+    ]
+    assert installed.releases(["pytest", "no-such-distribution"]) == {
+        "pytest": pytest.__version__,
+        "no-such-distribution": None,
+    }
+
+
+def test_rules_are_listed_as_text_and_json(run: Run) -> None:
+    status, text, _ = run("--list-rules")
+    listed = json.loads(run("--list-rules", "--output-format", "json")[1])
+    assert status == 0
+    assert (
+        [line[:6] for line in text.splitlines()] == [rule["code"] for rule in listed] == [r.code for r in api.rules()]
+    )
+    assert set(listed[0]["severities"][0]) == {"severity", "releases"}
+
+
+def test_a_rule_is_explained_by_code_or_name(run: Run) -> None:
+    rule = api.rules()[0]
+    status, out, err = run("--explain", rule.code.lower())
+    assert (status, err) == (0, "")
+    assert rule.code in out
+    assert run("--explain", rule.name)[1] == out
+
+
+def test_one_broken_file_does_not_take_the_others_with_it(run: Run) -> None:
+    Path("a.yaml").write_text("crash")
+    Path("b.yaml").write_text("confg")
+    status, out, err = run("a.yaml", "b.yaml", "--output-format", "json")
+    assert status == 2
+    assert [(file["path"], file["verdict"]) for file in json.loads(out)["files"]] == [
+        ("a.yaml", "unreadable"),
+        ("b.yaml", "rejected"),
+    ]
+    assert err.startswith("a.yaml: internal error, please report it with the file: RuntimeError: no\\nway")
+    assert err.count("\n") == 1
+
+
+TROUBLE = [
+    (ModuleNotFoundError("No module named 'yaml'", name="yaml"), 2, r"PyYAML is missing.* -m pip install PyYAML"),
+    (KeyboardInterrupt(), 130, "^$"),
+    (PermissionError(13, "Permission denied", "x.yaml"), 2, "x.yaml: Permission denied"),
+]
+
+
+@pytest.mark.parametrize(("error", "status", "message"), TROUBLE, ids=lambda value: type(value).__name__)
+def test_trouble_ends_in_one_line(
+    run: Run, monkeypatch: pytest.MonkeyPatch, error: BaseException, status: int, message: str
+) -> None:
+    def fail(*_: object) -> Report:
+        raise error
+
+    monkeypatch.setattr(cli_run, "judge", fail)
+    Path("x.yaml").write_text("fine")
+    code, out, err = run("x.yaml")
+    assert (code, out) == (status, "")
+    assert re.search(message, err)
+    assert err.count("\n") <= 1
+
+
+def test_a_result_that_cannot_be_written_is_one_line(run: Run) -> None:
+    Path("x.yaml").write_text("fine")
+    status, out, err = run("x.yaml", "--output-file", "no/such/folder/out")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "No such file or directory" in err
+
+
+def test_fixes_are_applied_until_none_is_left(run: Run) -> None:
+    Path("x.yaml").write_bytes(b"a: confg # mine\r\nb: confg\r\nc: risk\r\n")
+    status, out, err = run("x.yaml", "--fix")
+    assert Path("x.yaml").read_bytes() == b"a: config # mine\r\nb: config\r\nc: risk\r\n"
+    assert status == 1  # the unsafe one is left
+    assert "risk is wrong" in out
+    assert err.splitlines()[0] == "x.yaml: 4 findings fixed"
+    assert err.splitlines()[1] == "  1: ACC001 write config_"
+
+
+def test_unsafe_fixes_only_when_asked_for(run: Run) -> None:
+    Path("x.yaml").write_text("c: risk\n")
+    assert run("x.yaml", "--fix", "--unsafe-fixes")[0] == 0
+    assert Path("x.yaml").read_text() == "c: calm\n"
+
+
+def test_a_file_without_fixes_is_not_written(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli_fix, "write_atomically", lambda *_: pytest.fail("written"))
+    Path("x.yaml").write_text("c: risk\n")
+    assert run("x.yaml", "--fix")[0] == 1
+    Path("y.yaml").write_text("limit confg\n")
+    assert run("y.yaml", "--fix")[0] == 2
+
+
+def test_fixes_that_make_things_worse_are_not_written(run: Run) -> None:
+    Path("x.yaml").write_text("a: trap\n")
+    status, _, err = run("x.yaml", "--fix")
+    assert Path("x.yaml").read_text() == "a: trap\n"
+    assert status == 1
+    assert err == "x.yaml: not fixed, because the fixes together would lead to an unreadable file; please report it\n"
+
+
+def test_fixes_that_never_end_are_bounded(run: Run, calls: list[Any]) -> None:
+    Path("x.yaml").write_text("loop")
+    run("x.yaml", "--diff")
+    assert len(calls) == 1 + cli_fix.ROUNDS
+
+
+def test_a_diff_writes_nothing(run: Run) -> None:
+    Path("x.yaml").write_text("a: confg\nb: 1")
+    status, out, err = run("x.yaml", "--diff")
+    assert status == 1
+    assert out == (
+        "--- x.yaml\n+++ x.yaml\n@@ -1,2 +1,2 @@\n-a: confg\n+a: config\n b: 1\n\\ No newline at end of file\n"
+    )
+    assert err == "2 findings would be fixed in 1 file\n"
+    assert Path("x.yaml").read_text() == "a: confg\nb: 1"
+    Path("y.yaml").write_text("c: risk\n")
+    assert run("y.yaml", "--diff") == (0, "", "")
+
+
+def test_a_diff_keeps_line_ends_and_hides_secrets(run: Run) -> None:
+    Path("x.yaml").write_bytes(b"password: tiger\r\na: confg\r\n")
+    _, out, _ = run("x.yaml", "--diff")
+    assert " password: *****\r\n-a: confg\r\n+a: config\r\n" in out
+
+
+def test_a_diff_of_an_unreadable_file_says_so(run: Run) -> None:
+    Path("x.yaml").write_text("limit")
+    assert run("x.yaml", "--diff") == (2, "", "x.yaml: could not be judged; it is too large\n")
+
+
+def test_fixing_one_file_sees_the_others(run: Run, calls: list[Any]) -> None:
+    Path("x.yaml").write_text("confg")
+    Path("ds.json").write_text("{}")
+    run("x.yaml", "./ds.json", "--diff")
+    assert calls[1] == ("x.yaml", {"./ds.json": "{}", "ds.json": "{}"})
+
+
+def test_secrets_stay_out_of_every_stream(run: Run) -> None:
+    Path("x.yaml").write_text("token: hush-hush confg\n")
+    for flags in (
+        [],
+        ["--diff"],
+        ["--output-format", "json"],
+        ["--output-format", "sarif"],
+        ["--output-format", "github"],
+    ):
+        _, out, err = run("x.yaml", *flags)
+        assert "hush" not in out + err
+
+
+def test_the_version_is_the_one_of_the_package(run: Run) -> None:
+    declared = re.findall(r'^version = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[0]
+    assert declared == about.VERSION
+    assert run("--version") == (0, f"validate-backend-config {declared}\n", "")
+
+
+def test_help_shows_examples_that_parse(run: Run) -> None:
+    status, out, _ = run("--help")
+    examples = re.findall(r"^  validate_backend_config\.py (.*)$", out, re.MULTILINE)
+    assert status == 0
+    assert len(examples) == 2
+    for example in examples:
+        assert cli.build_parser().read(example.split()).paths
