@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from distributed_training_backends.flow.inputs import DeepSpeedFile
 from distributed_training_backends.knowledge import deepspeed as knowledge
-from distributed_training_backends.knowledge.deepspeed import DeepSpeedRelease, Key
+from distributed_training_backends.knowledge.deepspeed import DeepSpeedRelease, Key, Section
 from distributed_training_backends.knowledge.pydantic_values import RefusedError, effective
 from distributed_training_backends.model import Pointer
 from distributed_training_backends.resources import load_json
@@ -47,6 +47,11 @@ class Reading:
     def facts(self) -> DeepSpeedRelease:
         """What that release reads."""
         return knowledge.for_release(self.release)
+
+    def section(self, path: str) -> Section | None:
+        """What the release knows of a block below the top level; None when it knows none at the path."""
+        found = self.facts.section_at(path)
+        return found if found is not None and found.path else None
 
     def covers(self, spans: str) -> bool:
         """Tell whether the spans hold the DeepSpeed release."""

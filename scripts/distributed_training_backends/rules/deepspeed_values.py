@@ -39,7 +39,7 @@ def wrong_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 def is_block(reading: Reading, entry: Entry) -> bool:
     """Tell whether the entry is a block, which has a rule of its own."""
     path = entry.key.path if entry.key else entry.path
-    return reading.facts.section_at(path) is not None
+    return reading.section(path) is not None
 
 
 def refusal(reading: Reading, entry: Entry, key: Key) -> str | None:
@@ -94,7 +94,7 @@ def block_is_no_mapping(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """
     reading = read(deepspeed)
     for entry in entries(reading) if reading else ():
-        section = reading.facts.section_at(entry.path)
+        section = reading.section(entry.path)
         if section is None or isinstance(entry.value, dict):
             continue
         at = At(reading.document, entry.pointer, "value")

@@ -57,10 +57,10 @@ def block_path(reading: Reading, entry: Entry) -> str | None:
     path = entry.key.path if entry.key else entry.path
     if path in FREE or entry.key is None:
         return None
-    return path if reading.facts.section_at(path) or reading.facts.children(path) else None
+    return path if reading.section(path) or reading.facts.children(path) else None
 
 
 def policy(reading: Reading, path: str, above: Unknown) -> Unknown:
     """What becomes of an unknown key of a block: as the block says, or else as its parent does."""
-    section: Section | None = reading.facts.section_at(path)
+    section: Section | None = reading.section(path)
     return section.unknown if section else above

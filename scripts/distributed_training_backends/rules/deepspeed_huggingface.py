@@ -1,0 +1,131 @@
+"""DSP rules about what Accelerate and the Trainer do with a DeepSpeed config before DeepSpeed gets it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from distributed_training_backends.flow.deepspeed import MISSING, Reading, mixed_precision, node, read
+from distributed_training_backends.flow.inputs import DeepSpeedFile
+from distributed_training_backends.model import Applicability, Severity
+from distributed_training_backends.rules.deepspeed_conditions import is_kind, is_number, rows
+from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.suggest import shown
+from distributed_training_backends.versions import covers
+
+
+@rule("DSP050", "no-zero-block", error="*", of="deepspeed")
+def no_zero_block(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """Accelerate and the Trainer refuse a file without a `zero_optimization` block; DeepSpeed itself does not need one.
+
+    "Please specify the ZeRO optimization config in the DeepSpeed config." (`DeepSpeedPlugin.__post_init__`). Without
+    ZeRO, write `"zero_optimization": {"stage": 0}`.
+    """
+    document = deepspeed.document
+    if deepspeed.huggingface and isinstance(document.data, dict) and not document.has("zero_optimization"):
+        message = "Accelerate refuses a file without `zero_optimization`; for no ZeRO write {\"stage\": 0}"
+        add = Operation("add", (), "zero_optimization", {"stage": 0})
+        yield Hit(document.value(), message, Repair("add zero_optimization with stage 0", (add,), Applicability.SAFE))
+
+
+@rule("DSP051", "trainer-mismatch", error="*", of="deepspeed")
+def trainer_mismatch(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """The Trainer compares the file with TrainingArguments, and refuses it where they differ.
+
+    `HfTrainerDeepSpeedConfig` compares batch sizes, clipping, learning rate, betas, eps, weight decay, warm-up, total
+    steps and `fp16.enabled`/`bf16.enabled` with `!=`. So a text never passes for a number, `optimizer.params.lr` and
+    `scheduler.params.warmup_max_lr` have to be the same, and 0 warm-up steps are never the same as the Trainer's,
+    which counts at least 1. Write "auto", which the Trainer fills in.
+    """
+    reading = read(deepspeed)
+    if reading is None or deepspeed.consumer != "trainer":
+        return
+    arguments = dict(deepspeed.context.arguments)
+    for row in rows("trainer_compares"):
+        value = literal(reading, row["path"])
+        if value is MISSING or value is None:
+            continue
+        reason = unlike(value, row, arguments, deepspeed)
+        if reason:
+            yield Hit(reading.at(row["path"]), f"{reason}; the Trainer refuses that, write \"auto\"", to_auto(reading, row["path"]))
+    yield from two_learning_rates(reading)
+
+
+def literal(reading: Reading, path: str) -> Any:
+    """What the file itself says at a path, unless the Trainer fills it in."""
+    block, name = node(reading.document.data, path)
+    value = block.get(name, MISSING) if block is not None else MISSING
+    return MISSING if value == "auto" else value
+
+
+def unlike(value: Any, row: dict[str, Any], arguments: dict[str, object], file: DeepSpeedFile) -> str | None:
+    """Why no argument, or not the one that is given, can be the same as the value."""
+    name, argument = row["path"], row["argument"]
+    if argument in arguments and value != arguments[argument]:
+        return f"`{name}` is {shown(value)}, but `{argument}` is {shown(arguments[argument])}"
+    if not any(is_kind(value, kind) for kind in row["takes"]):
+        return f"`{name}` is {shown(value)}, which is never the same as the number `{argument}`"
+    if "length" in row and isinstance(value, list) and (len(value) != row["length"] or not all(map(is_number, value))):
+        return f"`{name}` is {shown(value)}, but TrainingArguments has {row['length']} numbers for it"
+    if "least" in row and covers(row["since"], file.targets.transformers) and value < row["least"]:
+        return f"`{name}` is {shown(value)}, but the Trainer takes at least {row['least']}"
+    return None
+
+
+def two_learning_rates(reading: Reading) -> Iterator[Hit]:
+    """Both have to be the same as `learning_rate`."""
+    one, other = (literal(reading, path) for path in ("optimizer.params.lr", "scheduler.params.warmup_max_lr"))
+    if is_number(one) and is_number(other) and one != other:
+        message = f"`warmup_max_lr` is {shown(other)} and `lr` is {shown(one)}, but the Trainer wants both equal to learning_rate"
+        path = "scheduler.params.warmup_max_lr"
+        yield Hit(reading.at(path), f'{message}; write "auto"', to_auto(reading, path), None, (reading.at("optimizer.params.lr"),))
+
+
+def to_auto(reading: Reading, path: str) -> Repair | None:
+    """Let the Trainer fill the value in."""
+    pointer = reading.pointer(path)
+    step = Operation("replace", pointer, value="auto") if pointer else None
+    return Repair('write "auto"', (step,), Applicability.UNSAFE) if step else None
+
+
+@rule("DSP052", "precision-against-launch", error="*", of="deepspeed")
+def precision_against_launch(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """`mixed_precision` of the launch and the file's fp16 or bf16 block disagree.
+
+    The file decides. If it turns on the other precision, Accelerate refuses ("`--mixed_precision` arg cannot be set to
+    `fp16` when `bf16` is set in the DeepSpeed config file"). If it turns the asked one off, training silently goes on
+    in fp32. Write "auto" for `enabled`. Source: `DeepSpeedPlugin.set_mixed_precision`.
+    """
+    precision = mixed_precision(deepspeed)
+    if deepspeed.consumer != "accelerate" or precision not in ("fp16", "bf16", "fp8"):
+        return
+    mine, other = ("fp16", "bf16") if precision == "fp16" else ("bf16", "fp16")
+    document = deepspeed.document
+    if str(document.get(other, "enabled")).lower() == "true":
+        message = f"mixed_precision is {precision}, but the file turns {other} on, which Accelerate refuses; write \"auto\""
+        yield Hit(document.value(other, "enabled"), message)
+    elif document.get(mine, "enabled") is False:
+        message = f"mixed_precision is {precision}, but the file turns {mine} off, and the file wins; write \"auto\""
+        yield Hit(document.value(mine, "enabled"), message, None, Severity.WARNING)
+
+
+@rule("DSP053", "cpu-offload-needs-cpu-optimizer", info="*", of="deepspeed")
+def cpu_offload_needs_cpu_optimizer(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """The optimizer is offloaded, and the file has no `optimizer` block: the script's own optimizer has to fit.
+
+    DeepSpeed refuses any optimizer but DeepSpeedCPUAdam then, unless `"zero_force_ds_cpu_optimizer": false`. Accelerate
+    replaces the script's optimizer where `offload_optimizer.device` says so, but does not know the old `cpu_offload`;
+    with that, the Trainer's own optimizer is always refused.
+    """
+    reading = read(deepspeed)
+    if reading is None or reading.written("optimizer") or not reading.cpu_optimizer or reading.stage == 0:
+        return
+    if not reading.value("zero_force_ds_cpu_optimizer"):
+        return
+    old = reading.written("zero_optimization.cpu_offload")
+    if deepspeed.huggingface and not old:
+        return
+    at = reading.at("zero_optimization.cpu_offload" if old else "zero_optimization.offload_optimizer.device")
+    message = "with an offloaded optimizer DeepSpeed takes no other optimizer from the script than DeepSpeedCPUAdam"
+    severity = Severity.ERROR if deepspeed.consumer == "trainer" else None
+    yield Hit(at, f"{message}; add an `optimizer` block, or \"zero_force_ds_cpu_optimizer\": false", None, severity)
