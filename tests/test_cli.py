@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 import yaml
+from jsonschema import Draft202012Validator
 from tests.reports import TARGETS, finding, place
 
-from distributed_training_backends import about, api, cli, cli_common, cli_fix, cli_run, installed
+from distributed_training_backends import about, api, cli, cli_common, cli_fix, cli_run, installed, schemas
 from distributed_training_backends.model import Applicability, Edit, FileReport, Finding, Fix, Report, Severity, Targets
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -288,6 +289,21 @@ def test_a_rule_is_explained_by_code_or_name(run: Run) -> None:
     assert (status, err) == (0, "")
     assert rule.code in out
     assert run("--explain", rule.name)[1] == out
+
+
+@pytest.mark.parametrize("kind", cli.SCHEMAS)
+def test_schemas_are_printed_for_the_chosen_release(run: Run, kind: str) -> None:
+    status, newest, err = run("--schema", kind)
+    assert (status, err) == (0, "")
+    Draft202012Validator.check_schema(json.loads(newest))
+    if kind == "accelerate":
+        older = run("--schema", kind, "--accelerate-version", "1.0.0")[1]
+        assert '"parallelism_config"' in newest
+        assert '"parallelism_config"' not in older
+
+
+def test_every_exported_schema_can_be_printed() -> None:
+    assert tuple(schemas.EXPORTED) == cli.SCHEMAS
 
 
 def test_one_broken_file_does_not_take_the_others_with_it(run: Run) -> None:

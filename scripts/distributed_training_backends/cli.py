@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
 
 from distributed_training_backends import cli_common as common
@@ -16,6 +17,8 @@ EXAMPLES = """\
 
 exit status: 0 no errors, 1 at least one error, 2 some input could not be judged or the call was wrong"""
 
+SCHEMAS = ("accelerate", "deepspeed", "fsdp")
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and give the exit status."""
@@ -26,6 +29,8 @@ def _main(argv: Sequence[str] | None) -> int:
     args = build_parser().read(argv)
     if args.list_rules or args.explain:
         return _about_rules(args)
+    if args.schema:
+        return _print_schema(args)
     _check_together(args)
     if args.diff or args.fix:
         from distributed_training_backends.cli_fix import run_fixes
@@ -75,6 +80,7 @@ def _add_rule_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--explain", metavar="CODE", help="say what a rule is about")
     group.add_argument("--list-rules", action="store_true", help="list all rules (as text or json)")
+    group.add_argument("--schema", choices=SCHEMAS, help="print a JSON Schema for editors, for the releases chosen")
 
 
 def _add_fix_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,6 +102,14 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
     volume.add_argument("--quiet", "-q", action="store_true", help="show errors only")
     volume.add_argument("--verbose", "-v", action="store_true", help="show hints too")
     group.add_argument("--statistics", action="store_true", help="count by code instead of showing each finding")
+
+
+def _print_schema(args: argparse.Namespace) -> int:
+    from distributed_training_backends import api, schemas
+
+    schema = schemas.schema(args.schema, common.targets_from(args, api.default_targets()))
+    common.emit(json.dumps(schema, indent=2) + "\n", args.output_file)
+    return 0
 
 
 def _about_rules(args: argparse.Namespace) -> int:
