@@ -15,6 +15,11 @@ MODULES = (
     "cross_file",
     "launch_counts",
     "launch_machines",
+    "fsdp_settings",
+    "fsdp_run",
+    "parallelism_sizes",
+    "parallelism_other",
+    "parallelism_file",
 )
 
 

@@ -38,7 +38,9 @@ def read(how: How, value: Any, release: str) -> Outcome:
     if how.get("only_text") and not isinstance(value, str):
         better = "no" if value is False else None
         return Outcome(value, "a text (quote it)", better=better, sure=better is not None)
-    return READERS[how["read"]](how, value, release)
+    outcome = READERS[how["read"]](how, value, release)
+    known = how.get("translate", {}).get(str(value).upper()) if outcome.expected else None
+    return outcome if known is None else outcome._replace(better=known, sure=True)
 
 
 def read_truth(_how: How, value: Any, _release: str) -> Outcome:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+from distributed_training_backends.flow.effect import default_of_option, same
 from distributed_training_backends.flow.launch import Launch
 from distributed_training_backends.flow.placement import is_read
 from distributed_training_backends.knowledge import accelerate as knowledge
@@ -113,6 +114,8 @@ def value_hits(launch: Launch, prefixes: Sequence[str]) -> Iterator[Hit]:
     """What is to be said about the values of the options with these prefixes: refused, or taken for something else."""
     for option in options_with(prefixes):
         for row in active(launch, option):
+            if not launch.given(option) and not row.how.get("default"):
+                continue
             outcome = read(row.how, launch.value(option), launch.release)
             if outcome.expected or outcome.slip:
                 yield hit_of(launch, row, outcome)
@@ -124,16 +127,24 @@ def hit_of(launch: Launch, row: Row, outcome: Outcome) -> Hit:
     value = launch.value(row.option)
     late = bool(row.how.get("late"))
     if not launch.given(row.option):
-        text = f"{row.option} is not given, and its default {value!r} is not {outcome.expected}: {refuser(launch, row)}"
-        return Hit(owner(launch, row), f"{text} it; write {row.option}: {outcome.better or '...'}")
+        text = f"{row.option} is missing, and its default {value!r} is not {outcome.expected}"
+        text += f"; {refuser(launch, row)} it"
+        return Hit(owner(launch, row), text, severity=Severity.WARNING if late else None)
     at, key = launch.at(row.option), key_of(launch, row.option)
     repair = repair_of(at.pointer, value, outcome)
     if outcome.slip:
         return Hit(at, f"{key} {shown(value)}: {outcome.slip}", repair, Severity.WARNING)
     empty = f"the empty {key} is passed on as the text {str(value)!r}, which is" if value is None else f"{key} is"
     text = f"{empty} not {outcome.expected}" + ("" if value is None else f": {shown(value)}")
-    text += f"; {refuser(launch, row)} it" + (" in prepare()" if late else "") + outcome.hint
+    text += f"; {refuser(launch, row)} it" + (" in prepare()" if late else "") + advice(outcome)
     return Hit(at, text, repair, Severity.WARNING if late else None)
+
+
+def advice(outcome: Outcome) -> str:
+    """What to write instead, where that is known."""
+    if outcome.hint or outcome.better is None:
+        return outcome.hint
+    return f"; write {shown_plainly(outcome.better)}"
 
 
 def refuser(launch: Launch, row: Row) -> str:
@@ -177,18 +188,20 @@ def unread_hits(launch: Launch, prefixes: Sequence[str], skip: Sequence[str] = (
 
 def takes_effect_anyway(launch: Launch, rows: Sequence[Row]) -> bool:
     """Tell whether the value is what the option amounts to without the key."""
-    default = knowledge.for_release(launch.release).options.get(rows[0].option)
     value = launch.value(rows[0].option)
     harmless = [item for row in rows for item in row.how.get("harmless", ())]
-    if value in harmless or (default is not None and value == default.default):
-        return True
-    return default is not None and any(same(row, value, default.default, launch.release) for row in rows)
+    return value in harmless or same(value, default_of_option(rows[0].option, launch.release))
 
 
-def same(row: Row, value: Any, other: Any, release: str) -> bool:
-    """Tell whether two values are read alike."""
-    one, two = read(row.how, value, release), read(row.how, other, release)
-    return not one.expected and not two.expected and bool(one.meaning == two.meaning)
+def defect_hits(launch: Launch, routes: Sequence[str]) -> Iterator[Hit]:
+    """The known defects of the release that the settings of this file meet."""
+    here = {launch.route, "parallelism" if launch.uses_parallelism else ""}
+    for item in load_json(DATA)["defects"]:
+        if here.isdisjoint(item["routes"]) or not set(routes) & set(item["routes"]):
+            continue
+        if covers(item["releases"], launch.release) and all(holds(launch, *pair) for pair in item["when"].items()):
+            text = f"accelerate {launch.release}: {item['effect']} (fixed in {item['fixed']})"
+            yield Hit(launch.at(item["at"]), text)
 
 
 def why_unread(launch: Launch, rows: Sequence[Row]) -> str:
