@@ -75,6 +75,8 @@ def test_private_keys_are_masked_line_by_line() -> None:
         "token:\nfsdp_config:\n  fsdp_version: 2",
         'token:\n"fsdp_config": 1',
         "the basic configuration of a token is here",
+        "pass --aws_access_key_id and --aws_secret_access_key to accelerate launch",
+        "unknown key hub_token: did you mean push_to_hub_token?",
         "disk-offload-to-a-very-long-folder-name: 1",
         "ssh://git@example.org/x",
         "key: value",

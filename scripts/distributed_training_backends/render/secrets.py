@@ -12,9 +12,12 @@ _KEYWORD = (
     r"(?:password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key(?:[_-]?id)?|secret[_-]?key"
     r"|private[_-]?key|account[_-]?key|auth[_-]?key|credentials?)"
 )
-# Values that tell nothing, and the marks that tokenizers use, are no secrets: hiding them would only confuse.
+# Values that tell nothing, marks that tokenizers use, and the words that follow a key's name in a sentence are no
+# secrets: hiding them would only confuse.
 _HARMLESS = re.compile(
-    r"(?:true|false|yes|no|on|off|null|none|~|auto|</?\w{1,20}>|<\|\w{1,30}\|>|\[[A-Z]{3,6}\]|\$\{?\w+\}?)?",
+    r"(?:true|false|yes|no|on|off|null|none|~|auto|</?\w{1,20}>|<\|\w{1,30}\|>|\[[A-Z]{3,6}\]|\$\{?\w+\}?"
+    r"|an?|and|as|at|by|did|for|from|give|has|if|in|is|it|must|needs?|of|or|pass|put|takes?|that|the|to|use|when|which"
+    r"|with|write)?",
     re.IGNORECASE,
 )
 _TOKENS = re.compile(
@@ -63,8 +66,9 @@ def find_secrets(text: str) -> Iterator[tuple[int, int]]:
     for pattern in (_BEARER, _URL_PASSWORD, _PRIVATE_KEY, _QUOTED, _PLAIN, _LINE):
         yield from (extent for found in pattern.finditer(text) if (extent := _telling(found)))
     for found in _OPTION.finditer(text):
-        if _DASHES.search(text[max(0, found.start() - 42) : found.start()]):
-            yield found.span(1)
+        extent = _telling(found)
+        if extent and _DASHES.search(text[max(0, found.start() - 42) : found.start()]):
+            yield extent
     yield from _blocks(text)
 
 
