@@ -155,11 +155,11 @@ def invalid_port(launch: Launch) -> Iterator[Hit]:
     port = launch.value("main_process_port")
     if port is None or launch.route in ("simple", "tpu") or launch.context.main_process_port is not None:
         return
-    if isinstance(port, int) and port in PORTS:
+    if isinstance(port, int) and port in PORTS and (not isinstance(port, bool) or (not port and launch.since("1.7.0"))):
         return
     checked = launch.since("0.21.0")
     number = integer(port)
-    if checked or number is None:
+    if checked or number is None or isinstance(port, bool):
         repair = replace("main_process_port", number) if number is not None and number in PORTS else None
         text = f"main_process_port {shown(port)} is no port number; write a number from 0 to 65535 without quotes"
         yield Hit(launch.at("main_process_port"), text, repair)
