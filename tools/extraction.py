@@ -36,12 +36,13 @@ def release_order(release: str) -> tuple[int, ...]:
 def spans(values: Sequence[tuple[bool, Any]], releases: Sequence[str]) -> list[list[Any]]:
     """Run-length encode one fact: ``values[i]`` is (present, value) in ``releases[i]``."""
     runs: list[list[Any]] = []
-    previous: tuple[bool, Any] = (False, None)
-    for release, current in zip(releases, values, strict=True):
-        if current[0] and current == previous:
+    previous = ""
+    for release, (present, value) in zip(releases, values, strict=True):
+        current = compact(value) if present else ""  # as text, since 1 equals True
+        if present and current == previous:
             runs[-1][1] = release
-        elif current[0]:
-            runs.append([release, release, current[1]])
+        elif present:
+            runs.append([release, release, value])
         previous = current
     for run in runs:
         if run[1] == releases[-1]:
@@ -90,7 +91,7 @@ def differences(committed: Facts, fresh: Facts) -> list[str]:
             lines.append(f"{name}: only in the committed data")
         elif path not in committed:
             lines.append(f"{name}: missing from the committed data")
-        elif committed[path] != fresh[path]:
+        elif compact(committed[path]) != compact(fresh[path]):
             lines.append(f"{name}: committed {compact(committed[path])}, fresh {compact(fresh[path])}")
     return lines
 
@@ -263,7 +264,7 @@ def annotation_text(node: ast.expr) -> str:
 
 
 def parameters(function: FunctionNode, names: Mapping[str, Any] | None = None) -> Facts:
-    """(name,) → {"type", "default"} of a function's parameters, without ``self``."""
+    """(name,) → {"type", "default"} of a function's parameters, without ``self``; ``**kwargs`` as such."""
     arguments = function.args
     positional = [*arguments.posonlyargs, *arguments.args]
     defaults: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
@@ -278,6 +279,9 @@ def parameters(function: FunctionNode, names: Mapping[str, Any] | None = None) -
             record["default"] = value_or_text(default, names)
         if argument.arg not in ("self", "cls"):
             found[(argument.arg,)] = record
+    for stars, rest in (("*", arguments.vararg), ("**", arguments.kwarg)):
+        if rest is not None:
+            found[(stars + rest.arg,)] = {}
     return found
 
 

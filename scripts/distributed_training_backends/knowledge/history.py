@@ -53,10 +53,11 @@ def _at(below: Mapping[str, Any], positions: Mapping[str | None, int], place: in
 
 
 def presence(file: str, path: tuple[str, ...]) -> list[tuple[str, str | None]]:
-    """The spans of releases that have a fact, whatever its value."""
+    """The spans of releases that have a fact, whatever its value; none for a path that names no single fact."""
     positions = _positions(file)
+    runs = branch(file, path)
     joined: list[tuple[str, str | None]] = []
-    for first, last, _ in branch(file, path) or ():
+    for first, last, _ in runs if isinstance(runs, list) else ():
         if joined and positions[joined[-1][1]] + 1 == positions[first]:
             joined[-1] = (joined[-1][0], last)
         else:

@@ -1,0 +1,268 @@
+"""What the knowledge says of Accelerate, against what the real releases said when they were asked.
+
+Expected options, fields and enums were printed by each release itself: `launch_command_parser()`,
+`dataclasses.fields(ClusterConfig)` and the enum classes, imported from its wheel next to torch 2.13.0. What a
+launcher reads and exports was seen in the environment that it handed to the workers.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+from distributed_training_backends import versions
+from distributed_training_backends.knowledge import accelerate, accelerate_api, history
+from distributed_training_backends.resources import DATA, load_json
+
+NEWEST = accelerate.for_release("1.15.0")
+FILES = ("accelerate.json", "accelerate_api.json", "transformers.json")
+
+
+def runs_of(tree: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], list[Any]]]:
+    if isinstance(tree, list):
+        return [(path, tree)]
+    return [found for name, below in tree.items() for found in runs_of(below, (*path, name))]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_data_files_fit_their_schemas(file: str) -> None:
+    schema = json.loads((DATA / "schemas" / file.replace(".json", ".schema.json")).read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.Draft202012Validator(schema).validate(load_json(file))
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_spans_are_in_order_apart_and_within_the_releases(file: str) -> None:
+    content = load_json(file)
+    order = {name: place for place, name in enumerate(content["releases"])}
+    assert list(order) == sorted(order, key=versions.parse)
+    kinds = {name: part for name, part in content.items() if isinstance(part, dict) and name != "read"}
+    for path, runs in runs_of(kinds):
+        before, previous = -1, None
+        for first, last, value in runs:
+            start, end = order[first], order[last] if last else len(order) - 1
+            assert before < start <= end, path
+            assert last != content["releases"][-1], path
+            assert start > before + 1 or json.dumps(value) != json.dumps(previous) or before < 0, path
+            before, previous = end, value
+
+
+@pytest.mark.parametrize(
+    ("release", "options", "cluster", "sagemaker"),
+    [
+        ("1.15.0", 125, 31, 21),
+        ("1.10.1", 98, 32, 21),
+        ("1.4.0", 92, 32, 21),
+        ("0.34.2", 91, 31, 21),
+        ("0.28.0", 78, 29, 20),
+        ("0.21.0", 74, 27, 19),
+    ],
+)
+def test_there_are_as_many_options_and_keys_as_the_release_has(
+    release: str, options: int, cluster: int, sagemaker: int
+) -> None:
+    known = accelerate.for_release(release)
+    # A release's own parser keeps one entry for two options that share a destination.
+    assert (len(known.options), len(known.cluster_fields), len(known.sagemaker_fields)) == (options, cluster, sagemaker)
+
+
+@pytest.mark.parametrize(
+    ("release", "dest", "flags", "type_", "choices", "default"),
+    [
+        ("1.15.0", "fp8_format", {"--fp8_format", "--fp8-format"}, "str", ("HYBRID", "E4M3", "E5M2"), "HYBRID"),
+        ("1.4.0", "fp8_format", {"--fp8_format", "--fp8-format"}, "str", ("E4M3", "HYBRID"), "E4M3"),
+        ("1.15.0", "fsdp_version", {"--fsdp_version", "--fsdp-version"}, "str", ("1", "2"), "1"),
+        ("0.27.2", "fsdp_sharding_strategy", {"--fsdp_sharding_strategy"}, "str", None, "FULL_SHARD"),
+        ("0.21.0", "fsdp_sharding_strategy", {"--fsdp_sharding_strategy"}, "int", None, 1),
+        ("1.15.0", "mpirun_hostfile", {"--mpirun_hostfile", "--mpirun-hostfile"}, "str", None, None),
+        ("0.21.0", "fsdp_min_num_params", {"--fsdp_min_num_params"}, "int", None, 1e8),
+        ("1.15.0", "fsdp_min_num_params", {"--fsdp_min_num_params", "--fsdp-min-num-params"}, "int", None, 100_000_000),
+        ("0.28.0", "monitor_interval", {"--monitor_interval", "--monitor-interval"}, "float", None, 5),
+        ("1.15.0", "monitor_interval", {"--monitor_interval", "--monitor-interval"}, "float", None, 0.1),
+        ("1.15.0", "debug", {"--debug"}, None, None, None),
+        ("0.21.0", "debug", {"--debug"}, None, None, False),
+        ("1.15.0", "quiet", {"--quiet", "-q"}, None, None, None),
+        ("1.15.0", "cpu", {"--cpu"}, None, None, False),
+        ("1.15.0", "training_script", set(), "str", None, None),
+        (
+            "0.21.0",
+            "dynamo_backend",
+            {"--dynamo_backend"},
+            "str",
+            tuple("no eager aot_eager inductor nvfuser aot_nvfuser aot_cudagraphs ofi fx2trt onnxrt ipex".split()),
+            None,
+        ),
+    ],
+)  # fmt: skip
+def test_an_option_is_as_the_release_declares_it(
+    release: str, dest: str, flags: set[str], type_: str | None, choices: tuple[str, ...] | None, default: Any
+) -> None:
+    option = accelerate.for_release(release).options[dest]
+    assert (set(option.flags), option.type, option.choices) == (flags, type_, choices)
+    assert json.dumps(option.default) == json.dumps(default)
+
+
+def test_an_option_that_is_switched_off_by_another_flag() -> None:
+    option = NEWEST.options["tpu_use_cluster"]
+    assert (option.flags, option.negated) == (
+        ("--tpu_cluster", "--tpu-cluster"),
+        ("--no_tpu_cluster", "--no-tpu-cluster"),
+    )
+    assert option.default is False  # parse_args(["train.py"]).tpu_use_cluster
+
+
+def test_every_help_text_is_one_short_line() -> None:
+    for option in NEWEST.options.values():
+        assert 0 < len(option.help) <= 120
+        assert "\n" not in option.help
+
+
+def test_defaults_of_a_file_are_those_that_take_effect() -> None:
+    assert NEWEST.cluster_fields["compute_environment"] == "LOCAL_MACHINE"
+    assert NEWEST.cluster_fields["num_processes"] == -1
+    assert NEWEST.cluster_fields["rdzv_backend"] == "static"
+    assert NEWEST.sagemaker_fields["region"] == "us-east-1"
+    assert NEWEST.sagemaker_fields["base_job_name"] == "accelerate-sagemaker-1"
+    assert {name for name, field in NEWEST.cluster.items() if field.required} == {"distributed_type"}
+    assert accelerate.for_release("0.28.0").cluster["num_processes"].required
+    assert {name for name, field in NEWEST.sagemaker.items() if field.required} == {
+        "distributed_type",
+        "ec2_instance_type",
+        "iam_role_name",
+    }
+
+
+def test_what_the_loader_does_with_a_file() -> None:
+    assert NEWEST.loading == {"unknown_keys": "ValueError", "missing distributed_type": "ValueError"}
+    assert accelerate.for_release("0.22.0").loading == {"unknown_keys": "TypeError", "mixed_precision_false": "no"}
+    assert NEWEST.old_keys == {"fp16": "mixed_precision", "dynamo_backend": "dynamo_config"}
+    assert NEWEST.fills["num_processes"]["value"] == 1
+    assert "when" in NEWEST.fills["num_processes"]
+    assert "num_processes" not in accelerate.for_release("0.33.0").fills
+
+
+@pytest.mark.parametrize(
+    ("release", "block", "key", "argument"),
+    [
+        ("1.15.0", "fsdp_config", "version", "fsdp_version"),
+        ("1.15.0", "fsdp_config", "fsdp_version", "fsdp_version"),
+        ("1.4.0", "fsdp_config", "my_fsdp_key", "my_fsdp_key"),
+        ("1.5.0", "fsdp_config", "my_fsdp_key", "fsdp_my_fsdp_key"),
+        ("1.15.0", "dynamo_config", "backend", "dynamo_backend"),
+        ("1.13.0", "dynamo_config", "backend", "backend"),
+        ("1.3.0", "fp8_config", "margin", None),
+        ("1.4.0", "fp8_config", "margin", "fp8_margin"),
+        ("1.15.0", "megatron_lm_config", "tp_degree", "tp_degree"),
+        ("1.15.0", "parallelism_config", "tp_size", "tp_size"),
+        ("0.27.2", "mpirun_config", "mpirun_hostfile", None),
+        ("0.28.0", "mpirun_config", "mpirun_hostfile", "mpirun_hostfile"),
+    ],
+)
+def test_where_a_key_of_a_block_goes(release: str, block: str, key: str, argument: str | None) -> None:
+    assert accelerate.for_release(release).destination(block, key) == argument
+
+
+def test_when_the_command_line_wins_over_a_block() -> None:
+    assert not accelerate.for_release("1.4.0").merging["given_option_wins"]
+    assert accelerate.for_release("1.5.0").merging["given_option_wins"]
+    assert NEWEST.merging["set_apart"] == ["compute_environment", "mixed_precision", "distributed_type"]
+
+
+def test_what_reaches_the_training_processes() -> None:
+    multi_gpu = NEWEST.reads_through("multi_gpu_launcher")
+    assert {
+        "fsdp_version",
+        "megatron_lm_tp_degree",
+        "parallelism_config_cp_size",
+        "fp8_margin",
+        "rdzv_backend",
+    } <= multi_gpu
+    assert not {"zero_stage", "deepspeed_hostfile", "use_cpu", "offload_optimizer_nvme_path"} & multi_gpu
+    deepspeed = NEWEST.reads_through("deepspeed_launcher")
+    assert {"zero_stage", "deepspeed_hostfile", "parallelism_config_sp_size"} <= deepspeed
+    assert not {"dynamo_backend", "fsdp_version", "offload_optimizer_nvme_path"} & deepspeed
+    assert {"use_cpu", "mpirun_hostfile"} <= NEWEST.reads_through("simple_launcher")
+    assert "parallelism_config_sp_size" not in accelerate.for_release("1.11.0").reads_through("deepspeed_launcher")
+
+
+def test_the_variables_that_carry_an_option() -> None:
+    assert NEWEST.exports["fsdp_transformer_layer_cls_to_wrap"] == ("FSDP_TRANSFORMER_CLS_TO_WRAP",)
+    assert NEWEST.exports["fp8_margin"] == ("ACCELERATE_FP8_MARGIN",)
+    assert set(NEWEST.exports["fp8_override_linear_precision"]) == {
+        "ACCELERATE_FP8_OVERRIDE_FPROP",
+        "ACCELERATE_FP8_OVERRIDE_DGRAD",
+        "ACCELERATE_FP8_OVERRIDE_WGRAD",
+    }
+    assert accelerate.for_release("1.3.0").exports["fp8_override_linear_precision"] == (
+        "ACCELERATE_FP8_OVERRIDE_LINEAR_PRECISION",
+    )
+    assert "fsdp_activation_checkpointing" not in accelerate.for_release("0.30.1").exports
+    assert accelerate.for_release("1.10.0").exports["parallelism_config_tp_size"] == ("PARALLELISM_CONFIG_TP_SIZE",)
+    # `accelerate config` writes this key, and it is exported, but nothing reads the variable.
+    (variable,) = NEWEST.exported_as("setup_fp8_env", "fp8_amax_history_length")
+    assert variable == "ACCELERATE_FP8_AMAX_HISTORY_LENGTH"
+    assert NEWEST.read_from_environment(variable) == ()
+    assert NEWEST.read_from_environment("ACCELERATE_FP8_MARGIN") == ("utils/dataclasses:TERecipeKwargs.__post_init__",)
+
+
+def test_names_with_values() -> None:
+    assert "XLA" in NEWEST.enum("DistributedType").values()
+    assert "TPU" not in NEWEST.enum("DistributedType").values()
+    assert "TPU" in accelerate.for_release("0.27.2").enum("DistributedType").values()
+    assert "TPU" not in accelerate.for_release("0.28.0").enum("DistributedType").values()  # a descriptor, no member
+    assert len(NEWEST.enum("DistributedType")) == 14
+    assert list(NEWEST.enum("FP8BackendType").values()) == ["AO", "MSAMP", "NO", "TE"]
+    assert NEWEST.literal("OptLevel") == ("O1", "O2")
+    assert NEWEST.constant("FSDP2_PYTORCH_VERSION") == "2.6.0"
+    assert accelerate.for_release("1.6.0").constant("FSDP2_PYTORCH_VERSION") == "2.5.1"
+    assert accelerate.for_release("0.20.0").constant("FSDP2_PYTORCH_VERSION") is None
+    assert accelerate.for_release("0.20.0").enum("FP8BackendType") == {}
+
+
+@pytest.mark.parametrize(
+    ("asked", "applies"),
+    [
+        ("1.15.0", "1.15.0"),
+        ("1.15.1", "1.15.0"),
+        ("1.16.0.dev0", "1.15.0"),
+        ("0.19", "0.20.0"),
+        ("1.0", "1.0.0"),
+        ("0.24.2", "0.24.1"),
+    ],
+)
+def test_the_knowledge_that_applies_to_a_release(asked: str, applies: str) -> None:
+    assert accelerate.nearest(asked) == applies
+    assert accelerate.for_release(asked) is accelerate.for_release(applies)
+
+
+def test_how_long_something_has_been_known() -> None:
+    assert accelerate.spans("options", "fsdp_version") == [("1.6.0", None)]
+    assert accelerate.spans("fields", "ClusterConfig", "ipex_config") == [("0.20.0", "1.12.0")]
+    assert accelerate.spans("fields", "ClusterConfig", "tp_config") == [("1.4.0", "1.6.0")]
+    assert accelerate.spans("options", "fp8_format") == [("0.34.0", None)]  # its choices changed meanwhile
+    assert accelerate.spans("options", "fsdp_verzion") == []
+    assert history.presence("accelerate.json", ("options",)) == []
+
+
+def test_the_python_surface() -> None:
+    plugin = accelerate_api.parameters("FullyShardedDataParallelPlugin", "1.15.0")
+    assert plugin["fsdp_version"].default is None
+    assert "fsdp_version" not in accelerate_api.parameters("FullyShardedDataParallelPlugin", "1.5.2")
+    assert accelerate_api.parameters("FP8RecipeKwargs", "1.15.0")["margin"].type == "Optional[int]"  # inherited
+    assert accelerate_api.parameters("Accelerator.prepare", "1.15.0")["*args"].required is False
+    assert accelerate_api.parameters("NoSuchPlugin", "1.15.0") == {}
+    assert "LocalSGD" in accelerate_api.owners("1.15.0")
+    assert accelerate_api.spans("Accelerator", "parallelism_config") == [("1.10.0", None)]
+
+
+def test_what_bitsandbytes_quantization_takes() -> None:
+    fields = accelerate_api.quantization("1.15.0")
+    assert len(fields) == 9
+    assert fields["bnb_4bit_quant_type"].allowed == ("fp4", "nf4")
+    assert fields["torch_dtype"].allowed == ("fp32", "fp16", "bf16")
+    assert fields["llm_int8_threshold"].instance == ("int", "float")
+    assert fields["load_in_8bit"].default is False
+    assert accelerate_api.quantization("0.20.3") == {}
