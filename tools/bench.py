@@ -1,0 +1,138 @@
+"""Measure against the budgets, side by side in one run, and print ratios.
+
+    python tools/bench.py [--runs N] [--oracle-python PATH]
+
+Cold: whole processes, alternating with what they are compared with, so that a busy machine hits both; the medians are
+compared. Warm: one process, many calls. With --oracle-python (the interpreter of the oracle's environment) the real
+`accelerate launch` is timed up to its own refusal. Exit status 1 if a budget is broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "scripts")]
+
+SCRIPT = str(ROOT / "scripts" / "validate_backend_config.py")
+CONFIG = ROOT / "tests" / "cases" / "tour" / "accelerate.yaml"
+REFUSED = "distributed_type: multi_gpu\nnum_processes: 2\n"
+BASELINE = [sys.executable, "-c", "import argparse, json, yaml"]
+MIB = 1024 * 1024
+
+
+class Line(NamedTuple):
+    """One measured budget: what, the figure, its unit, the limit, and whether the figure may be above it."""
+
+    what: str
+    figure: float
+    unit: str
+    limit: float
+    at_least: bool = False
+
+    @property
+    def kept(self) -> bool:
+        """Tell whether the budget is kept."""
+        return self.figure >= self.limit if self.at_least else self.figure <= self.limit
+
+    def __str__(self) -> str:
+        sign = "≥" if self.at_least else "≤"
+        return f"{'ok    ' if self.kept else 'BROKEN'} {self.what}: {self.figure:.2f} {self.unit} ({sign} {self.limit})"
+
+
+def seconds(command: Sequence[str]) -> float:
+    """Run a program once and time it."""
+    start = time.perf_counter()
+    subprocess.run(command, capture_output=True, check=False)
+    return time.perf_counter() - start
+
+
+def side_by_side(one: Sequence[str], other: Sequence[str], runs: int) -> tuple[float, float]:
+    """The median seconds of two programs that take turns."""
+    pairs = [(seconds(one), seconds(other)) for _ in range(runs)]
+    return statistics.median(pair[0] for pair in pairs), statistics.median(pair[1] for pair in pairs)
+
+
+def cold(runs: int) -> Line:
+    """The script against an interpreter that imports what it cannot do without."""
+    ours, baseline = side_by_side([sys.executable, SCRIPT, str(CONFIG)], BASELINE, runs)
+    print(f"       cold: {ours * 1000:.0f} ms, import argparse, json, yaml: {baseline * 1000:.0f} ms")
+    return Line("validate, cold", ours / baseline, "× python -c 'import argparse, json, yaml'", 2.5)
+
+
+def against_the_library(python: str, runs: int) -> Line:
+    """The script against `accelerate launch`, which refuses the same file."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "config.yaml"
+        config.write_text(REFUSED, encoding="utf-8")
+        launch = [python, "-m", "accelerate.commands.launch", "--config_file", str(config), "train.py"]
+        ours, real = side_by_side([sys.executable, SCRIPT, str(config)], launch, runs)
+    print(f"       ours: {ours * 1000:.0f} ms, accelerate launch up to its refusal: {real * 1000:.0f} ms")
+    return Line("faster than asking the real library", real / ours, "times", 25, at_least=True)
+
+
+def timed(call: Callable[[], object], calls: int) -> float:
+    """The median milliseconds of a call."""
+    found = []
+    for _ in range(calls):
+        start = time.perf_counter()
+        call()
+        found.append((time.perf_counter() - start) * 1000)
+    return statistics.median(found)
+
+
+def warm(calls: int) -> list[Line]:
+    """A typical config again and again in one process, and how time grows with the size of a file."""
+    from distributed_training_backends import api
+
+    options = api.Options(targets=api.default_targets())
+    text = CONFIG.read_text(encoding="utf-8")
+    typical = timed(lambda: api.validate_text(text, options), calls)
+    sizes = [2_000, 8_000]
+    times = [timed(lambda size=size: api.validate_text(large(size), options), 5) for size in sizes]  # type: ignore[misc]
+    growth = times[1] / times[0] / (sizes[1] / sizes[0])
+    return [
+        Line("validate, warm, typical config", typical, "ms", 3),
+        Line("growth from 2,000 to 8,000 entries, relative to their number", growth, "times", 1.5),
+    ]
+
+
+def large(entries: int) -> str:
+    """An Accelerate config with many entries in a block."""
+    lines = [f"  fsdp_unknown_{number}: {number}" for number in range(entries)]
+    return "distributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n" + "\n".join(lines) + "\n"
+
+
+def memory() -> Line:
+    """The peak memory of the script."""
+    probe = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], capture_output=True);"
+    probe += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    command = [sys.executable, "-c", probe, sys.executable, SCRIPT, str(CONFIG)]
+    kilobytes = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    unit = 1 if sys.platform == "darwin" else 1024
+    return Line("peak memory of the script", kilobytes * unit / MIB, "MiB", 40)
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=15, help="how often each process is started")
+    parser.add_argument("--oracle-python", help="an interpreter that has accelerate")
+    arguments = parser.parse_args()
+    lines = [cold(arguments.runs), *warm(200), memory()]
+    if arguments.oracle_python:
+        lines.append(against_the_library(arguments.oracle_python, max(3, arguments.runs // 5)))
+    print(*lines, sep="\n")
+    return int(not all(line.kept for line in lines))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
