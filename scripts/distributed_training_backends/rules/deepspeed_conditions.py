@@ -31,6 +31,7 @@ FACTS: Mapping[str, Callable[[Reading], Any]] = {
     "@accelerate": lambda reading: reading.file.huggingface,
     "@overlap_comm": lambda reading: overlap_comm(reading),
     "@dynamic_scale": lambda reading: reading.value("fp16.loss_scale") == 0,
+    "@w_mode": lambda reading: "adam_w_mode" in reading.block("optimizer.params"),
     "@tested": lambda reading: is_tested(reading),
     "@tp_sizes_differ": lambda reading: (
         reading.value("tensor_parallel.tp.tp_size") != reading.value("tensor_parallel.autotp_size")
@@ -91,6 +92,7 @@ TESTS: Mapping[str, Callable[[Any, Any], bool]] = {
     "is": is_kind,
     "is_not": lambda value, operand: not is_kind(value, operand),
     "odd": lambda value, operand: is_number(value) and (value % 2 != 0) is operand,
+    "off_8": lambda value, operand: is_number(value) and (value % 8 != 0) is operand,
     "truthy": lambda value, operand: bool(value) is operand,
 }
 

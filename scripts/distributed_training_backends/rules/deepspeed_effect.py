@@ -1,0 +1,145 @@
+"""DSP rules about settings that DeepSpeed takes, but that do nothing, do something else, or are known to do harm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from distributed_training_backends.flow.deepspeed import Reading, read
+from distributed_training_backends.flow.inputs import DeepSpeedFile
+from distributed_training_backends.knowledge import deepspeed as knowledge
+from distributed_training_backends.knowledge.pydantic_values import RefusedError, effective
+from distributed_training_backends.model import Applicability, Severity
+from distributed_training_backends.rules.deepspeed_conditions import holds, is_number, rows, same
+from distributed_training_backends.rules.deepspeed_conflicts import of_rule
+from distributed_training_backends.rules.deepspeed_walk import Entry, entries
+from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.suggest import shown
+from distributed_training_backends.sources.document import At
+
+
+@rule("DSP060", "setting-without-effect", warning="*", of="deepspeed")
+def setting_without_effect(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """A setting that is read, but does nothing with the rest of the file as it is.
+
+    Keys of ZeRO stage 3 in stage 2 (`stage3_*`, `offload_param`, `sub_group_size`, hpZ, quantized weights), keys of
+    stages 1 and 2 in stage 3 (`round_robin_gradients`, `allgather_*`), offloading without ZeRO, NVMe below stage 3,
+    keys that no code uses any more. An info where the value is the default. Sources: `runtime/engine.py`
+    (`_configure_zero_optimizer`), `runtime/zero/stage_1_and_2.py`, `runtime/zero/stage3.py`.
+    """
+    reading = read(deepspeed)
+    if reading is None:
+        return
+    for entry in entries(reading):
+        why = without_effect(reading, entry)
+        if why and entry.value != "auto":
+            default = entry.key is not None and at_default(reading, entry)
+            message = f"`{entry.name}` has no effect here: {why}"
+            severity = Severity.INFO if default else None
+            yield Hit(At(deepspeed.document, entry.pointer, "key"), message, removal(entry), severity)
+
+
+def without_effect(reading: Reading, entry: Entry) -> str | None:
+    """Why an entry does nothing; None when it does something, as far as is known."""
+    if entry.key is None:
+        return None
+    if not entry.key.used:
+        return "DeepSpeed reads it, but nothing uses it"
+    if "zero_optimization.stage" in reading.filled:
+        return None
+    for row in rows("unused"):
+        if entry.key.path in row["keys"] and reading.covers(row.get("releases", "*")) and holds(reading, row["when"]):
+            why: str = row["why"]
+            return why
+    return None
+
+
+def at_default(reading: Reading, entry: Entry) -> bool:
+    """Tell whether the value is the one that applies anyway."""
+    if entry.key is None:
+        return False
+    try:
+        return same(effective(entry.value, entry.key, reading.facts.generation), entry.key.default) or entry.value in ({}, None)
+    except RefusedError:
+        return True
+
+
+def removal(entry: Entry) -> Repair:
+    """Take the entry out."""
+    return Repair(f"remove {entry.name}", (Operation("remove", entry.pointer),), Applicability.UNSAFE)
+
+
+@rule("DSP061", "converted-value", warning="*", of="deepspeed")
+def converted_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """A value that DeepSpeed takes, but converts into another one than is written.
+
+    true and false count as 1 and 0 where a number is wanted (`"stage": true` is stage 1). Before 0.15.0 (pydantic 1) a
+    fraction is cut off: 1.7 becomes 1. A fraction for the accumulation steps goes into the calculation as it is.
+    """
+    reading = read(deepspeed)
+    for entry in entries(reading) if reading else ():
+        if reading is None or entry.key is None or entry.key.read != "model" or entry.path in reading.filled:
+            continue
+        becomes = converted(reading, entry)
+        if becomes is not None:
+            message = f"`{entry.path}` is {shown(entry.value)}, and DeepSpeed makes {shown(becomes)} of it; write that"
+            fix = Repair(f"write {shown(becomes)}", (Operation("replace", entry.pointer, value=becomes),))
+            yield Hit(At(deepspeed.document, entry.pointer, "value"), message, fix)
+
+
+def converted(reading: Reading, entry: Entry) -> Any:
+    """The number that takes the place of a bool or of a fraction; None when the meaning stays."""
+    if entry.key is None:
+        return None
+    try:
+        becomes = effective(entry.value, entry.key, reading.facts.generation)
+    except RefusedError:
+        return None
+    if isinstance(entry.value, bool) and is_number(becomes):
+        return becomes
+    return becomes if is_number(entry.value) and is_number(becomes) and entry.value != becomes else None
+
+
+@rule("DSP062", "release-trains-wrongly", warning="*", of="deepspeed")
+def release_trains_wrongly(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """A combination of settings that this release of DeepSpeed is known to train wrongly with, without an error.
+
+    0.17.6 to 0.18.2: ZeRO 2 keeps only the last micro batch of an accumulation (issue 7718, fixed in 0.18.3). 0.12.4 to
+    0.16.5: `overlap_comm` in ZeRO 1 and 2 can turn the gradient norm to NaN (issue 5242, fixed by 7171 in 0.16.6).
+    Before 0.15.2: ZeRO 2 with an offloaded optimizer accumulates wrongly (fixed by 6550). Take another release, or
+    change the setting that is named.
+    """
+    yield from of_rule(deepspeed, "DSP062")
+
+
+@rule("DSP063", "not-as-it-seems", warning="*", of="deepspeed")
+def not_as_it_seems(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """A setting that is taken, but does not do what it seems to, or does harm.
+
+    `autotuning.enabled` ends the run after a few steps; `torch_autocast` without a dtype takes PyTorch's default;
+    `tensor_parallel.tp.tp_size` alone switches no tensor parallelism on; gradients accumulated in int8 are lost;
+    `elastic_checkpoint` is refused when a stage-3 checkpoint is saved or loaded.
+    """
+    yield from of_rule(deepspeed, "DSP063")
+
+
+@rule("DSP064", "worth-knowing", info="*", of="deepspeed")
+def worth_knowing(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """What the file leaves to defaults, to the script or to the machine, and what follows from it.
+
+    Defaults that changed between releases (`gradient_clipping`, `pin_memory`), blocks that make the Trainer ignore its
+    own arguments, packages that a monitor needs, measuring that costs time.
+    """
+    yield from of_rule(deepspeed, "DSP064")
+
+
+@rule("DSP065", "removed-later", info="*", of="deepspeed")
+def removed_later(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """A block that this release still reads, and a later one refuses by its presence alone."""
+    newest = knowledge.for_release(knowledge.releases()[-1])
+    reading = read(deepspeed)
+    for path, removed in newest.removed.items() if reading else ():
+        steps = tuple(path.split("."))
+        if deepspeed.document.has(*steps) and reading and path not in reading.facts.removed:
+            message = f"DeepSpeed refuses `{path}` from {removed.since} on, whatever its value"
+            yield Hit(deepspeed.document.key(*steps), message)
