@@ -20,6 +20,16 @@ MODULES = (
     "parallelism_sizes",
     "parallelism_other",
     "parallelism_file",
+    "deepspeed_text",
+    "deepspeed_keys",
+    "deepspeed_values",
+    "deepspeed_batch",
+    "deepspeed_auto",
+    "deepspeed_optimizer",
+    "deepspeed_scheduler",
+    "deepspeed_conflicts",
+    "deepspeed_huggingface",
+    "deepspeed_effect",
 )
 
 
