@@ -18,6 +18,10 @@ from distributed_training_backends.knowledge import accelerate, accelerate_api, 
 from distributed_training_backends.resources import DATA, load_json
 
 NEWEST = accelerate.for_release("1.15.0")
+DYNAMO_BACKENDS_OF_0_21 = (
+    *("no", "eager", "aot_eager", "inductor", "nvfuser", "aot_nvfuser", "aot_cudagraphs"),
+    *("ofi", "fx2trt", "onnxrt", "ipex"),
+)
 FILES = ("accelerate.json", "accelerate_api.json", "transformers.json")
 
 
@@ -92,7 +96,7 @@ def test_there_are_as_many_options_and_keys_as_the_release_has(
             "dynamo_backend",
             {"--dynamo_backend"},
             "str",
-            tuple("no eager aot_eager inductor nvfuser aot_nvfuser aot_cudagraphs ofi fx2trt onnxrt ipex".split()),
+            DYNAMO_BACKENDS_OF_0_21,
             None,
         ),
     ],
