@@ -65,7 +65,7 @@ def cold(runs: int) -> Line:
     """The script against an interpreter that imports what it cannot do without."""
     ours, baseline = side_by_side([sys.executable, SCRIPT, str(CONFIG)], BASELINE, runs)
     print(f"       cold: {ours * 1000:.0f} ms, import argparse, json, yaml: {baseline * 1000:.0f} ms")
-    return Line("validate, cold", ours / baseline, "× python -c 'import argparse, json, yaml'", 2.5)
+    return Line("validate, cold", ours / baseline, "times python -c 'import argparse, json, yaml'", 2.5)
 
 
 def against_the_library(python: str, runs: int) -> Line:
