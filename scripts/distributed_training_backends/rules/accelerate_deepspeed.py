@@ -9,6 +9,9 @@ from distributed_training_backends.flow.launch import Launch
 from distributed_training_backends.model import Applicability
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
 from distributed_training_backends.rules.suggest import shown
+from distributed_training_backends.rules.values import value_hits
+
+VALUES = ("zero", "gradient_", "offload_", "deepspeed_config_file", "deepspeed_moe")
 
 
 def block_stage(launch: Launch) -> int | None:
@@ -143,3 +146,15 @@ def stage_2_by_default(deepspeed_launch: Launch) -> Iterator[Hit]:
     """
     if deepspeed_launch.value("zero_stage") is None and deepspeed_launch.value("deepspeed_config_file") is None:
         yield Hit(deepspeed_launch.at("distributed_type"), "no zero_stage and no DeepSpeed file: ZeRO stage 2 is used")
+
+
+@rule("ACC049", "deepspeed-value", error="*")
+def deepspeed_value(deepspeed_launch: Launch) -> Iterator[Hit]:
+    """A value in `deepspeed_config` that is refused or taken for something else.
+
+    The launcher exports every value as text; the plugin in the workers reads the stage and the accumulation steps as
+    integers (so `auto` is refused here, unlike in a DeepSpeed file), the clipping as a number, the flags as truth
+    words; DeepSpeed checks stages and offload devices. Source: 1.15.0, utils/dataclasses.py,
+    `DeepSpeedPlugin.__post_init__`, and accelerator.py, `Accelerator.__init__`.
+    """
+    yield from value_hits(deepspeed_launch, VALUES)
