@@ -8,7 +8,7 @@ from typing import Any
 
 from distributed_training_backends.model import Extent
 from distributed_training_backends.sources.document import Defect
-from distributed_training_backends.sources.json_scan import ScanError
+from distributed_training_backends.sources.json_scan import ScanBreakdownError, ScanError
 
 MAX_DEFECTS = 1000  # a text of nothing but comments shall not fill the memory with remarks about them
 
@@ -60,7 +60,7 @@ class HjsonGrammar:
             elif text.startswith("/*", position):
                 end = text.find("*/", position + 2) + 2
                 if end < 2:
-                    raise ScanError
+                    raise ScanBreakdownError
             else:
                 return position
             if position >= self._comments_until:
@@ -80,16 +80,16 @@ class HjsonGrammar:
         self.note("unquoted-key", position, end, word)
         return word.rstrip() if blank else word, end
 
-    def scalar(self, position: int) -> tuple[Any, int]:
+    def scalar(self, position: int) -> tuple[Any, int, int]:
         """Read a string in quotes, a string without, a number or a word."""
         char = self.text[position : position + 1]
-        if self.text.startswith("'''", position):
-            return self._multiline(position)
-        if char in ("'", '"'):
-            return self._quoted(position)
         if not char or char in _PUNCTUATION:
             raise ScanError
-        return self._bare(position)
+        if char not in ("'", '"'):
+            return self._bare(position)
+        multiline = self.text.startswith("'''", position)
+        string, end = self._multiline(position) if multiline else self._quoted(position)
+        return string, end, end
 
     def next_slot(self, position: int, closing: str) -> int | None:
         """Commas may be missing, and one may stand before the end."""
@@ -106,20 +106,21 @@ class HjsonGrammar:
             self.note("missing-comma", position, min(position + 1, len(self.text)))
         return following
 
-    def _bare(self, position: int) -> tuple[Any, int]:
+    def _bare(self, position: int) -> tuple[Any, int, int]:
         """A word or a number ends at punctuation; any other bare string takes the rest of the line."""
         text = self.text
         found = _STOP.search(text, position)
         stop = found.start() if found else len(text)
-        word = text[position:stop].strip()
-        if word in _WORDS and text[position] in "ntf":
-            return _WORDS[word], position + len(word)
+        word = text[position:stop].rstrip()
+        if word in _WORDS:
+            return _WORDS[word], position + len(word), stop
         number = _NUMBER.match(text, position)
         if number and number.end() == stop and (text[position] == "-" or text[position] in "0123456789"):
-            return hjson_number(number), position + len(word)
-        rest = text[position : _end(_LINE_REST, text, position)].rstrip()
+            return hjson_number(number), position + len(word), stop
+        stop = _end(_LINE_REST, text, position)
+        rest = text[position:stop].rstrip()
         self.note("unquoted-string", position, position + len(rest), rest)
-        return rest.strip(), position + len(rest)
+        return rest.lstrip(), position + len(rest), stop
 
     def _quoted(self, position: int) -> tuple[str, int]:
         quote = self.text[position]
@@ -173,7 +174,9 @@ class HjsonGrammar:
         newline = text.rfind("\n", 0, position)
         if newline < 0:  # Hjson counts on from the end of the text
             newline = text.rfind("\n") - len(text)
-        if close < 0 or newline + len(text) < 0:
+        if newline + len(text) < 0 or not text[position + 3 :].strip(" \t"):
+            raise ScanBreakdownError
+        if close < 0:
             raise ScanError
         body = text[position + 3 : close].lstrip(" \t")
         indent = re.compile(rf"\n[ \t]{{0,{min(position - 1 - newline, len(text))}}}")
@@ -191,14 +194,14 @@ def hjson_number(found: re.Match[str]) -> int | float:
         value = float(whole + (fraction or "") + (exponent or ""))
         return int(value) if int(value) == value and abs(value) < 1e10 else value
     except (ValueError, OverflowError) as error:
-        raise ScanError from error
+        raise ScanBreakdownError from error
 
 
 def _char(code: int) -> str:
     try:
         return chr(code)
     except ValueError as error:  # Hjson lets a sign through
-        raise ScanError from error
+        raise ScanBreakdownError from error
 
 
 def _end(pattern: re.Pattern[str], text: str, position: int) -> int:

@@ -41,17 +41,18 @@ class JsonGrammar:
             raise ScanError
         return self._string(position)
 
-    def scalar(self, position: int) -> tuple[Any, int]:
+    def scalar(self, position: int) -> tuple[Any, int, int]:
         """Read a string, a number or a word."""
         if self.text[position : position + 1] == '"':
-            return self._string(position)
+            string, end = self._string(position)
+            return string, end, end
         word = _WORD.match(self.text, position)
         if word:
-            return _WORDS[word.group()], word.end()
+            return _WORDS[word.group()], word.end(), word.end()
         number = _NUMBER.match(self.text, position)
         if number is None:
             raise ScanError
-        return to_number(number), number.end()
+        return to_number(number), number.end(), number.end()
 
     def next_slot(self, position: int, closing: str) -> int | None:
         """Read a comma, or the end of the collection."""

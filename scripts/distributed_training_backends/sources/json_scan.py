@@ -15,6 +15,10 @@ class ScanError(ValueError):
     """The text does not follow the grammar. What the library says about it is asked from the library's own parser."""
 
 
+class ScanBreakdownError(ScanError):
+    """The library's own parser does not refuse such a text, it breaks down over it."""
+
+
 class Item(NamedTuple):
     """A value and its extent; `below` has the items of an object (with the extents of their keys) or of an array."""
 
@@ -36,8 +40,8 @@ class Grammar(Protocol):
     def key(self, position: int) -> tuple[str, int]:
         """Read a key; give it and the position after it."""
 
-    def scalar(self, position: int) -> tuple[Any, int]:
-        """Read a value that is no object or array; give it and the position after it."""
+    def scalar(self, position: int) -> tuple[Any, int, int]:
+        """Read a value that is no object or array; give it, its end, and where to go on."""
 
     def next_slot(self, position: int, closing: str) -> int | None:
         """After a value: give where the next entry begins, or None when the collection closes at `closed`."""
@@ -108,8 +112,8 @@ class Scan:
             self._tick()
             opening = self._text[position : position + 1]
             if opening not in ("{", "["):
-                value, end = self._grammar.scalar(position)
-                return Item(value, Extent(position, end)), end
+                value, end, following = self._grammar.scalar(position)
+                return Item(value, Extent(position, end)), following
             frame = _Frame(position, "}", {}, {}) if opening == "{" else _Frame(position, "]", [], [])
             self._frames.append(frame)
             if len(self._frames) > MAX_DEPTH:

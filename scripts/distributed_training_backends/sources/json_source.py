@@ -15,7 +15,7 @@ from distributed_training_backends.sources import marks
 from distributed_training_backends.sources.document import Defect, Document, Node
 from distributed_training_backends.sources.hjson_grammar import HjsonGrammar
 from distributed_training_backends.sources.json_grammar import JsonGrammar
-from distributed_training_backends.sources.json_scan import Item, Scan, ScanError
+from distributed_training_backends.sources.json_scan import Item, Scan, ScanBreakdownError, ScanError
 
 
 def parse_json(path: str, text: str, kind: Kind) -> Document:
@@ -55,6 +55,8 @@ def _read_hjson(text: str) -> tuple[Item, HjsonGrammar]:
     try:
         braceless = HjsonGrammar(text, braceless=True)
         item = Scan(braceless).run()
+    except ScanBreakdownError:
+        raise
     except ScanError:
         return Scan(grammar).run(), grammar
     braceless.note("missing-braces", *item.extent)

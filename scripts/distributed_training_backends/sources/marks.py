@@ -9,8 +9,9 @@ from typing import Any
 from distributed_training_backends.model import Extent, Pointer
 from distributed_training_backends.sources.document import Defect
 
-_TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\$\{[^{}\n]*\}|\$\([^()\n]*\)|\$[A-Za-z_]\w*|<[A-Za-z_][^<>\n]*>")
-_JINJA = re.compile(r"\{\{[^\n]*?\}\}|\{%[^\n]*?%\}")
+# each stops at a second opening mark, so that a text of nothing but opening marks takes linear time
+_JINJA = re.compile(r"\{\{[^{}\n]*\}\}|\{%[^%\n]*%\}")
+_TEMPLATE = re.compile(rf"{_JINJA.pattern}|\$\{{[^{{}}\n]*\}}|\$\([^()\n]*\)|\$[A-Za-z_]\w*|<[A-Za-z_][^<>\n]*>")
 _LEGACY_OCTAL = re.compile(r"[-+]?0[0-7_]+")
 _SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
 _SURROGATE = re.compile("[\ud800-\udfff]")

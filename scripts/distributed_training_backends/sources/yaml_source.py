@@ -25,8 +25,9 @@ from distributed_training_backends.sources.limits import (
     too_many_nodes,
 )
 
-# libyaml reads these characters as PyYAML does; tabs, tags, block scalars and escapes it sometimes reads differently
-_SAME_IN_LIBYAML = re.compile(r"[\n A-Za-z0-9_.,:/#'\"()+=<$@~^;{}\[\]-]*")
+# libyaml reads these characters as PyYAML does; it differs in tabs, tags, `?`, block scalars and escapes
+_SAME_IN_LIBYAML = re.compile(r"[\n A-Za-z0-9_.,:/#'\"()+=<$@~^;{}\[\]&*`-]*")
+_COMMENT = re.compile(r"(?<![^ \n])#[ -!#-&(-\[\]-~]*")
 _MAP, _SEQ, _STR, _MERGE = (f"tag:yaml.org,2002:{name}" for name in ("map", "seq", "str", "merge"))
 # what PyYAML's constructors raise on a value that its tag does not fit, besides its own errors
 _REFUSALS = (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
@@ -105,7 +106,7 @@ class _Tree:
         tag = event.tag
         if tag is None or tag == "!":
             tag = self._resolver.resolve(yaml.ScalarNode, event.value, event.implicit)
-        node = yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark, style=event.style)
+        node = yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark, style=event.style or None)
         self._new(node, event.anchor)
         self._measure[id(node)] = (1, 0)
         extent = Extent(event.start_mark.index, event.end_mark.index)
@@ -218,12 +219,20 @@ def _read(text: str) -> tuple[Any, dict[Pointer, Node], list[Defect]]:
 
 def _compose(text: str) -> _Tree:
     fast = getattr(yaml, "CSafeLoader", None)
-    if fast is not None and _SAME_IN_LIBYAML.fullmatch(text):
+    if fast is not None and _SAME_IN_LIBYAML.fullmatch(_COMMENT.sub("", text)):
         try:
-            return _compose_with(fast, text)
+            tree = _compose_with(fast, text)
         except yaml.YAMLError:
-            pass  # PyYAML's own parser has the last word, and its own words
+            return _compose_with(yaml.SafeLoader, text)  # PyYAML's own parser has the last word, and its own words
+        # libyaml places the missing value of `{key: }` behind the blank
+        if not any(_astray(pair, text) for pair in tree.places.values()):
+            return tree
     return _compose_with(yaml.SafeLoader, text)
+
+
+def _astray(pair: _Pair, text: str) -> bool:
+    start, end = pair.value_extent
+    return start == end and text[start - 1 : start] in (" ", "\n")
 
 
 def _compose_with(loader: Any, text: str) -> _Tree:
@@ -258,7 +267,7 @@ def _refusal(error: Exception, text: str) -> Defect:
     if isinstance(error, yaml.MarkedYAMLError):
         said = ", ".join(part for part in (error.context, error.problem) if part)
     elif isinstance(error, yaml.reader.ReaderError):
-        said = f"unacceptable character #x{ord(error.character):04x}: {error.reason}"
+        said = str(error).split("\n", 1)[0]
     else:
         said = f"{type(error).__name__}: {error}"
     return Defect("syntax-error", marks.around(text, position), said)
