@@ -227,22 +227,14 @@ def block_entries(block: str, data: Mapping[Any, Any], release: str) -> Iterator
 
 
 def merged_blocks(release: str) -> frozenset[str]:
-    """The blocks that the merge loop of a release knows; from 1.4.0 on it takes every mapping."""
-    fields = knowledge.for_release(release).cluster_fields
-    known = {name for name in BLOCKS if name in fields}
-    return frozenset(known if in_span(release, "1.4.0", None) else known - {"fp8_config"})
+    """The blocks that the merge loop of a release knows; since 1.5.0 it takes every mapping."""
+    known = knowledge.for_release(release)
+    return frozenset(block for block in BLOCKS if block in known.cluster_fields and known.merges(block))
 
 
 def destination(block: str, key: str, release: str) -> str:
     """The option that a key of a block sets: `fsdp_config.version` sets `fsdp_version`."""
-    if block == "fsdp_config":
-        bare = not key.startswith("fsdp") if in_span(release, "1.4.0", None) else "fsdp" not in key
-        return f"fsdp_{key}" if bare else key
-    if block == "fp8_config" and not key.startswith("fp8"):
-        return f"fp8_{key}"
-    if block == "dynamo_config" and not key.startswith("dynamo_") and in_span(release, "1.14.0", None):
-        return f"dynamo_{key}"
-    return key
+    return knowledge.for_release(release).destination(block, key) or key
 
 
 def settle_precision(config: Mapping[str, Arg], arguments: dict[str, Arg], context: Context) -> None:
