@@ -372,6 +372,20 @@ def test_a_file_without_fixes_is_not_written(run: Run, monkeypatch: pytest.Monke
     assert run("y.yaml", "--fix")[0] == 2
 
 
+def test_a_file_that_cannot_be_written_leaves_the_others_fixed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(path: str, text: str) -> None:
+        if path == "a.yaml":
+            raise PermissionError(13, "Permission denied", path)
+        Path(path).write_text(text)
+
+    monkeypatch.setattr(cli_fix, "write_atomically", write)
+    Path("a.yaml").write_text("confg\n")
+    Path("b.yaml").write_text("confg\n")
+    status, _, err = run("a.yaml", "b.yaml", "--fix")
+    assert (status, Path("a.yaml").read_text(), Path("b.yaml").read_text()) == (2, "confg\n", "config\n")
+    assert err.startswith("a.yaml: not fixed: Permission denied\nb.yaml: 2 findings fixed\n")
+
+
 def test_fixes_that_make_things_worse_are_not_written(run: Run) -> None:
     Path("x.yaml").write_text("a: trap\n")
     status, _, err = run("x.yaml", "--fix")

@@ -35,12 +35,10 @@ def run_fixes(args: argparse.Namespace) -> int:
     changes = [change for file in report.files if (change := settle(file, report, options, allowed))]
     if args.diff:
         return _show_diff(changes, report, args)
-    for change in changes:
-        write_atomically(change.before.path, change.text)
-        _tell(change)
-    left = cli_run.judge(args.paths, options, stdin) if changes else report
+    written = [_write(change) for change in changes]
+    left = cli_run.judge(args.paths, options, stdin) if any(written) else report
     cli_run.show(left, args)
-    return left.exit_code
+    return left.exit_code if all(written) else common.CANNOT_JUDGE
 
 
 def settle(file: FileReport, report: Report, options: api.Options, allowed: set[Applicability]) -> Settled | None:
@@ -89,11 +87,18 @@ def _is_worse(before: FileReport, after: FileReport) -> bool:
     return worse
 
 
-def _tell(change: Settled) -> None:
+def _write(change: Settled) -> bool:
+    """Write one file and tell what was fixed, or why it could not be; the other files are written all the same."""
+    try:
+        write_atomically(change.before.path, change.text)
+    except OSError as error:
+        common.note(f"{change.before.path}: not fixed: {error.strerror}")
+        return False
     common.note(f"{change.before.path}: {counted(len(change.fixed), 'finding')} fixed")
     for finding in change.fixed:
         title = finding.fix.title if finding.fix else ""
         common.note(f"  {finding.place.line}: {finding.code} {title}")
+    return True
 
 
 def _show_diff(changes: list[Settled], report: Report, args: argparse.Namespace) -> int:

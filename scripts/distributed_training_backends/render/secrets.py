@@ -15,7 +15,7 @@ _KEYWORD = (
 # Values that tell nothing, marks that tokenizers use, and the words that follow a key's name in a sentence are no
 # secrets: hiding them would only confuse.
 _HARMLESS = re.compile(
-    r"(?:true|false|yes|no|on|off|null|none|~|auto|</?\w{1,20}>|<\|\w{1,30}\|>|\[[A-Z]{3,6}\]|\$\{?\w+\}?"
+    r"(?:true|false|yes|no|on|off|null|none|~|auto|</?\w{1,20}>|<\|\w{1,30}\|>|\[[A-Z]{3,6}\]|\$\{?[\w.:-]+\}?"
     r"|an?|and|as|at|by|did|for|from|give|has|if|in|is|it|must|needs?|of|or|pass|put|takes?|that|the|to|use|when|which"
     r"|with|write)?",
     re.IGNORECASE,
