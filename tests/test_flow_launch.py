@@ -1,0 +1,114 @@
+"""What `accelerate launch` makes of a file: launchers and merged options.
+
+Expected values were read off the real launcher (the oracle's `args` and routes) in the releases named.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from distributed_training_backends.flow.effect import same
+from distributed_training_backends.flow.launch import Launch, launch_of, route_of
+from distributed_training_backends.flow.placement import is_read
+from distributed_training_backends.model import Context
+from distributed_training_backends.sources.document import Document
+from distributed_training_backends.sources.yaml_source import parse_yaml
+
+
+def launch(text: str, release: str = "1.15.0", **context: Any) -> Launch:
+    found = launch_of(document(text), release, Context(**context))
+    assert found is not None
+    return found
+
+
+def document(text: str) -> Document:
+    return parse_yaml("config.yaml", text, "accelerate")
+
+
+@pytest.mark.parametrize(
+    ("kind", "release", "route"),
+    [
+        ("FSDP", "1.15.0", "fsdp"),
+        ("MULTI_XPU", "0.20.3", "simple"),
+        ("MULTI_XPU", "0.21.0", "multi_device"),
+        ("MULTI_CPU", "1.15.0", "simple"),
+        ("XLA", "1.15.0", "tpu"),
+        ("TPU", "1.15.0", None),
+        ("TPU", "0.27.2", "tpu"),
+        ("TP", "1.4.0", "tensor_parallel"),
+        ("TP", "1.10.0", None),
+        (False, "1.15.0", "simple"),
+        ("fsdp", "1.15.0", None),
+    ],
+)
+def test_distributed_type_decides_the_launcher(kind: object, release: str, route: str | None) -> None:
+    assert route_of(kind, release) == route
+
+
+def test_scalars_apply_only_where_the_parser_has_no_default() -> None:
+    merged = launch("distributed_type: MULTI_GPU\nnum_processes: 4\nrdzv_backend: c10d\nmain_process_port: 12345\n")
+    assert merged.value("rdzv_backend") == "static"
+    assert merged.value("main_process_port") == 12345
+    assert merged.value("gpu_ids") == "all"
+
+
+def test_blocks_set_options_with_their_prefix() -> None:
+    merged = launch("distributed_type: FSDP\nnum_processes: 4\nfsdp_config:\n  version: 2\n")
+    assert merged.value("fsdp_version") == 2
+    assert merged.at("fsdp_version").pointer == ("fsdp_config", "version")
+
+
+@pytest.mark.parametrize(("release", "arrives"), [("1.13.0", False), ("1.14.0", True)])
+def test_dynamo_prefix_is_added_since_1_14(release: str, arrives: bool) -> None:
+    merged = launch("distributed_type: MULTI_GPU\nnum_processes: 2\ndynamo_config:\n  backend: EAGER\n", release)
+    assert (merged.value("dynamo_backend") == "EAGER") is arrives
+
+
+@pytest.mark.parametrize(("release", "arrives"), [("1.3.0", False), ("1.5.0", True)])
+def test_fp8_config_arrives_since_1_4(release: str, arrives: bool) -> None:
+    text = "distributed_type: MULTI_GPU\nmixed_precision: fp8\nnum_processes: 2\nfp8_config:\n  backend: TE\n"
+    assert (launch(text, release).value("fp8_backend") == "TE") is arrives
+
+
+def test_context_stands_for_the_command_line() -> None:
+    merged = launch("distributed_type: MULTI_GPU\nnum_processes: 4\n", num_processes=8)
+    assert merged.world == 8
+    assert not merged.given("num_processes")
+
+
+def test_num_processes_is_one_for_no() -> None:
+    assert launch("distributed_type: 'NO'\n").value("num_processes") == 1
+    assert launch("distributed_type: NO\n").value("num_processes") == -1
+
+
+@pytest.mark.parametrize(("launcher", "elastic"), [("standard", True), ("pdsh", False), (None, False)])
+def test_several_machines_with_deepspeed(launcher: str | None, elastic: bool) -> None:
+    block = f"deepspeed_config:\n  deepspeed_multinode_launcher: {launcher}\n" if launcher else ""
+    merged = launch(f"distributed_type: DEEPSPEED\nnum_machines: 2\nnum_processes: 16\n{block}")
+    assert merged.elastic is elastic
+
+
+@pytest.mark.parametrize(
+    ("text", "option", "read"),
+    [
+        ("distributed_type: MULTI_GPU\nnum_processes: 4\nmachine_rank: 0\n", "machine_rank", False),
+        ("distributed_type: MULTI_GPU\nnum_processes: 4\nnum_machines: 2\n", "machine_rank", True),
+        ("distributed_type: FSDP\nnum_processes: 4\n", "fsdp_offload_params", True),
+        ("distributed_type: MULTI_GPU\nnum_processes: 4\n", "fsdp_offload_params", False),
+        ("distributed_type: DEEPSPEED\nnum_processes: 4\n", "offload_param_nvme_path", False),
+        ("distributed_type: DEEPSPEED\nnum_processes: 4\n", "dynamo_backend", True),
+        ("distributed_type: DEEPSPEED\nnum_processes: 4\n", "dynamo_mode", False),
+    ],
+)
+def test_which_options_a_launcher_reads(text: str, option: str, read: bool) -> None:
+    assert is_read(launch(text), option) is read
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [("no", False, True), ("False", None, True), (1, "1", True), ("FULL_SHARD", "full_shard", True), (0, None, False)],
+)
+def test_spellings_of_the_same_thing(one: object, other: object, equal: bool) -> None:
+    assert same(one, other) is equal

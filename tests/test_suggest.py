@@ -1,0 +1,69 @@
+"""Near misses and lists. The distance is checked against its plain recursive definition."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distributed_training_backends.rules.suggest import closest, edit_distance, listing, shown
+
+WORDS = st.text(alphabet="abcd", max_size=6)
+
+
+@cache
+def defined(one: str, other: str) -> int:
+    """Optimal string alignment as it is defined."""
+    if not one or not other:
+        return len(one) + len(other)
+    ways = [defined(one[:-1], other) + 1, defined(one, other[:-1]) + 1]
+    ways.append(defined(one[:-1], other[:-1]) + (one[-1] != other[-1]))
+    if len(one) > 1 and len(other) > 1 and one[-1] == other[-2] and one[-2] == other[-1]:
+        ways.append(defined(one[:-2], other[:-2]) + 1)
+    return min(ways)
+
+
+@given(WORDS, WORDS)
+def test_distance_is_the_defined_one(one: str, other: str) -> None:
+    assert edit_distance(one, other, 20) == defined(one, other)
+
+
+@given(WORDS, WORDS, st.integers(0, 3))
+def test_distance_stops_above_the_limit(one: str, other: str, limit: int) -> None:
+    assert min(edit_distance(one, other, limit), limit + 1) == min(defined(one, other), limit + 1)
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [
+        ("fsdp_confg", "fsdp_config"),
+        ("mixed-precision", "mixed_precision"),
+        ("MIXED_PRECISION", "mixed_precision"),
+        ("num_proceses", "num_processes"),
+        ("learning_rate", None),
+        ("ab", None),
+    ],
+)
+def test_near_misses(word: str, found: str | None) -> None:
+    assert closest(word, ["fsdp_config", "mixed_precision", "num_processes", "num_machines"]) == found
+
+
+def test_a_word_is_no_near_miss_of_itself() -> None:
+    assert closest("num_processes", ["num_processes"]) is None
+
+
+def test_lists() -> None:
+    assert listing(["NO"]) == "NO"
+    assert listing(["NO", "FSDP", "XLA"]) == "NO, FSDP or XLA"
+    assert listing(range(16)).endswith("13 and 2 more")
+
+
+@pytest.mark.parametrize(("value", "text"), [(None, "null"), (True, "true"), ("a", '"a"'), (3, "3"), ([1], "[1]")])
+def test_values_in_messages(value: object, text: str) -> None:
+    assert shown(value) == text
+
+
+def test_long_values_are_cut() -> None:
+    assert len(shown("x" * 500)) == 62
