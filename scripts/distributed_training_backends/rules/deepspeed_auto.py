@@ -8,7 +8,7 @@ from typing import Any
 from distributed_training_backends.flow.deepspeed import Reading, read
 from distributed_training_backends.flow.inputs import DeepSpeedFile
 from distributed_training_backends.model import Pointer
-from distributed_training_backends.rules.deepspeed_walk import entries
+from distributed_training_backends.rules.deepspeed_walk import walk
 from distributed_training_backends.rules.registry import Hit, rule
 from distributed_training_backends.rules.suggest import shown
 from distributed_training_backends.sources.document import At
@@ -58,14 +58,11 @@ def auto_means_default(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     `"stage": "auto"` turns ZeRO off, `"enabled": "auto"` leaves fp16 or bf16 off (before 0.17.1 it turned them on, as
     any text did). Write the value that is meant.
     """
-    reading = read(deepspeed)
-    if reading is None or deepspeed.huggingface:
-        return
-    for entry in entries(reading):
+    for reading, entry in walk(deepspeed) if not deepspeed.huggingface else ():
         if entry.value != "auto" or entry.key is None or not loses_meaning(reading, entry.path):
             continue
         becomes = shown(entry.key.default) if entry.key.read == "model" else "true, as any text does"
-        message = f'DeepSpeed itself fills in no "auto": `{entry.path}` becomes {becomes}; write the value that is meant'
+        message = f'DeepSpeed itself fills in no "auto": `{entry.path}` becomes {becomes}; write the value meant'
         yield Hit(At(deepspeed.document, entry.pointer, "value"), message)
 
 

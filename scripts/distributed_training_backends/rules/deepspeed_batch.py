@@ -11,6 +11,7 @@ from distributed_training_backends.rules.registry import Hit, rule
 from distributed_training_backends.rules.suggest import shown
 
 TOTAL, MICRO, STEPS = "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"
+SIZES = (TOTAL, MICRO, STEPS)
 
 
 class Batch(NamedTuple):
@@ -31,9 +32,9 @@ class Batch(NamedTuple):
 
 def batch_of(reading: Reading) -> Batch:
     """Gather the sizes."""
-    sizes = (reading.data.get(name) for name in (TOTAL, MICRO, STEPS))
-    free = frozenset(name for name in (TOTAL, MICRO, STEPS) if name in reading.filled)
-    return Batch(*sizes, free, world_of(reading.file))
+    total, micro, steps = (reading.data.get(name) for name in SIZES)
+    free = frozenset(name for name in SIZES if name in reading.filled)
+    return Batch(total, micro, steps, free, world_of(reading.file))
 
 
 def world_of(file: DeepSpeedFile) -> int | None:
@@ -56,14 +57,16 @@ def batch_size_is_no_number(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     "16" either, and fails with a TypeError. Write a number.
     """
     reading = read(deepspeed)
-    for name in (TOTAL, MICRO, STEPS) if reading and not elastic(reading) else ():
-        value = reading.data.get(name) if reading else None
+    if reading is None or elastic(reading):
+        return
+    for name in SIZES:
+        value = reading.data.get(name)
         if value is None or isinstance(value, (int, float)):
             continue
         if value != "auto":
             yield Hit(deepspeed.document.value(name), f"`{name}` has to be a number, but is {shown(value)}")
         elif not deepspeed.huggingface:
-            message = f'DeepSpeed itself puts no value in the place of "auto" and fails with a TypeError: give `{name}` a number'
+            message = f'DeepSpeed itself fills in no "auto", and fails with a TypeError; give `{name}` a number'
             yield Hit(deepspeed.document.value(name), message)
 
 
@@ -97,10 +100,11 @@ def batch_arithmetic(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     batch = batch_of(reading)
     if not batch.numeric or (batch.total is None and batch.micro is None):
         return
-    if any(size is not None and size <= 0 for size in batch[:3]):
-        name = next(name for name, size in zip((TOTAL, MICRO, STEPS), batch[:3]) if size is not None and size <= 0)
-        yield Hit(deepspeed.document.value(name), f"`{name}` has to be greater than 0, but is {shown(reading.data[name])}")
-    elif not comes_out(batch):
+    wrong = [name for name in SIZES if reading.data.get(name) is not None and reading.data[name] <= 0]
+    for name in wrong:
+        message = f"`{name}` has to be greater than 0, but is {shown(reading.data[name])}"
+        yield Hit(deepspeed.document.value(name), message)
+    if not wrong and not comes_out(batch):
         yield Hit(deepspeed.document.value(TOTAL), arithmetic_message(batch), related=related(reading))
 
 
@@ -124,7 +128,7 @@ def comes_out(batch: Batch) -> bool:
     micro = None if MICRO in batch.free else batch.micro
     steps = None if STEPS in batch.free else batch.steps
     if MICRO in batch.free or STEPS in batch.free:
-        return batch.total % ((micro or 1) * (steps or 1) * (batch.world or 1)) == 0
+        return bool(batch.total % ((micro or 1) * (steps or 1) * (batch.world or 1)) == 0)
     if batch.world is not None:
         return holds(batch.total, micro, steps, batch.world)
     worlds = {1, int(batch.total // ((micro or 1) * (steps or 1)))}

@@ -16,6 +16,31 @@ from distributed_training_backends.resources import load_json
 from distributed_training_backends.rules.registry import Hit, Operation, Repair
 from distributed_training_backends.rules.suggest import shown
 
+TESTED = {"adam": "*", "adamw": "*", "adagrad": "0.9.2..", "lion": "0.11.0..", "muon": "0.17.6.."}
+
+
+def overlap_comm(reading: Reading) -> bool:
+    """Whether communication overlaps: where nothing is said, in stage 3 only."""
+    given = reading.value("zero_optimization.overlap_comm")
+    return reading.stage == 3 if given is None else bool(given)
+
+
+def interval_below_update(reading: Reading) -> bool:
+    """Whether ZenFlow would select more often than it updates."""
+    block = "zero_optimization.zenflow."
+    select, update = reading.value(block + "select_interval"), reading.value(block + "update_interval")
+    return is_number(select) and is_number(update) and 0 != select < update
+
+
+def is_tested(reading: Reading) -> bool:
+    """Whether ZeRO takes the optimizer of the file without being told so (`ZERO_SUPPORTED_OPTIMIZERS`)."""
+    if reading.optimizer is None:
+        return True
+    if reading.zenflow and reading.cpu_optimizer and reading.optimizer in ("adam", "adamw"):
+        return reading.covers("0.19.3..")
+    return reading.covers(TESTED[reading.optimizer]) if reading.optimizer in TESTED else False
+
+
 FACTS: Mapping[str, Callable[[Reading], Any]] = {
     "@stage": lambda reading: reading.stage,
     "@fp16": lambda reading: reading.fp16,
@@ -29,30 +54,19 @@ FACTS: Mapping[str, Callable[[Reading], Any]] = {
     "@zenflow": lambda reading: reading.zenflow,
     "@reader": lambda reading: reading.file.consumer,
     "@accelerate": lambda reading: reading.file.huggingface,
-    "@overlap_comm": lambda reading: overlap_comm(reading),
+    "@overlap_comm": overlap_comm,
     "@dynamic_scale": lambda reading: reading.value("fp16.loss_scale") == 0,
     "@w_mode": lambda reading: "adam_w_mode" in reading.block("optimizer.params"),
-    "@tested": lambda reading: is_tested(reading),
+    "@interval_below_update": interval_below_update,
+    "@any_batch_size": lambda reading: any(
+        name in reading.document.data
+        for name in ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+    ),
+    "@tested": is_tested,
     "@tp_sizes_differ": lambda reading: (
         reading.value("tensor_parallel.tp.tp_size") != reading.value("tensor_parallel.autotp_size")
     ),
 }
-TESTED = {"adam": "*", "adamw": "*", "adagrad": "0.9.2..", "lion": "0.11.0..", "muon": "0.17.6.."}
-
-
-def overlap_comm(reading: Reading) -> bool:
-    """Whether communication overlaps: where nothing is said, in stage 3 only."""
-    given = reading.value("zero_optimization.overlap_comm")
-    return reading.stage == 3 if given is None else bool(given)
-
-
-def is_tested(reading: Reading) -> bool:
-    """Whether ZeRO takes the optimizer of the file without being told so (`ZERO_SUPPORTED_OPTIMIZERS`)."""
-    if reading.optimizer is None:
-        return True
-    if reading.zenflow and reading.cpu_optimizer and reading.optimizer in ("adam", "adamw"):
-        return reading.covers("0.19.3..")
-    return reading.covers(TESTED[reading.optimizer]) if reading.optimizer in TESTED else False
 
 
 def subject(reading: Reading, name: str) -> Any:

@@ -55,3 +55,45 @@ def optimizer_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 def tensor_parallel_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """Tensor parallelism (`tensor_parallel.autotp_size`) that does not go with the rest of the file."""
     yield from of_rule(deepspeed, "DSP043")
+
+
+@rule("DSP044", "expert-parallel-conflict", error="0.19.2..", of="deepspeed")
+def expert_parallel_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """Expert parallelism (`expert_parallel`) with settings that `validate_autoep_config` refuses."""
+    yield from of_rule(deepspeed, "DSP044")
+
+
+@rule("DSP045", "zenflow-conflict", error="0.17.5..", of="deepspeed")
+def zenflow_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """ZenFlow (`zero_optimization.zenflow`) with values or neighbours that it refuses.
+
+    It needs the optimizer offloaded to the CPU; a number for `select_interval` goes with the strategies "step" and
+    "epoch" only; `offload` needs `overlap_comm`. Sources: `runtime/zenflow/zenflow_config.py`,
+    `runtime/zenflow/engine.py`.
+    """
+    yield from of_rule(deepspeed, "DSP045")
+
+
+@rule("DSP046", "data-efficiency-incomplete", error="*", of="deepspeed")
+def data_efficiency_incomplete(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """A part of `data_efficiency` is on and lacks what it needs (`runtime/data_pipeline/config.py`)."""
+    yield from of_rule(deepspeed, "DSP046")
+
+
+@rule("DSP047", "legacy-block-incomplete", error="..0.19.7", of="deepspeed")
+def legacy_block_incomplete(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """`elasticity` (until 0.19.7) or `compression_training` (until 0.19.6) is on and lacks what it needs.
+
+    Sources: `elasticity/config.py`, `compression/config.py` of those releases.
+    """
+    yield from of_rule(deepspeed, "DSP047")
+
+
+@rule("DSP048", "compile-conflict", warning="0.16.6..", of="deepspeed")
+def compile_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """Settings of the `compile` block that are refused once `engine.compile()` is called, and never looked at before.
+
+    Accelerate calls it when a dynamo backend is configured; other scripts have to do it themselves. Sources:
+    `compile/init_z3.py`, `runtime/engine.py` (`compile`).
+    """
+    yield from of_rule(deepspeed, "DSP048")

@@ -12,7 +12,7 @@ from distributed_training_backends.knowledge.pydantic_values import RefusedError
 from distributed_training_backends.model import Applicability, Severity
 from distributed_training_backends.rules.deepspeed_conditions import holds, is_number, rows, same
 from distributed_training_backends.rules.deepspeed_conflicts import of_rule
-from distributed_training_backends.rules.deepspeed_walk import Entry, entries
+from distributed_training_backends.rules.deepspeed_walk import Entry, walk
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
 from distributed_training_backends.rules.suggest import shown
 from distributed_training_backends.sources.document import At
@@ -27,10 +27,7 @@ def setting_without_effect(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     keys that no code uses any more. An info where the value is the default. Sources: `runtime/engine.py`
     (`_configure_zero_optimizer`), `runtime/zero/stage_1_and_2.py`, `runtime/zero/stage3.py`.
     """
-    reading = read(deepspeed)
-    if reading is None:
-        return
-    for entry in entries(reading):
+    for reading, entry in walk(deepspeed):
         why = without_effect(reading, entry)
         if why and entry.value != "auto":
             default = entry.key is not None and at_default(reading, entry)
@@ -59,9 +56,10 @@ def at_default(reading: Reading, entry: Entry) -> bool:
     if entry.key is None:
         return False
     try:
-        return same(effective(entry.value, entry.key, reading.facts.generation), entry.key.default) or entry.value in ({}, None)
+        becomes = effective(entry.value, entry.key, reading.facts.generation)
     except RefusedError:
         return True
+    return same(becomes, entry.key.default) or entry.value in ({}, None)
 
 
 def removal(entry: Entry) -> Repair:
@@ -76,9 +74,8 @@ def converted_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     true and false count as 1 and 0 where a number is wanted (`"stage": true` is stage 1). Before 0.15.0 (pydantic 1) a
     fraction is cut off: 1.7 becomes 1. A fraction for the accumulation steps goes into the calculation as it is.
     """
-    reading = read(deepspeed)
-    for entry in entries(reading) if reading else ():
-        if reading is None or entry.key is None or entry.key.read != "model" or entry.path in reading.filled:
+    for reading, entry in walk(deepspeed):
+        if entry.key is None or entry.key.read != "model" or entry.path in reading.filled:
             continue
         becomes = converted(reading, entry)
         if becomes is not None:

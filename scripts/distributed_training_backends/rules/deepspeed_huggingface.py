@@ -23,7 +23,7 @@ def no_zero_block(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """
     document = deepspeed.document
     if deepspeed.huggingface and isinstance(document.data, dict) and not document.has("zero_optimization"):
-        message = "Accelerate refuses a file without `zero_optimization`; for no ZeRO write {\"stage\": 0}"
+        message = 'Accelerate refuses a file without `zero_optimization`; for no ZeRO write {"stage": 0}'
         add = Operation("add", (), "zero_optimization", {"stage": 0})
         yield Hit(document.value(), message, Repair("add zero_optimization with stage 0", (add,), Applicability.SAFE))
 
@@ -47,7 +47,8 @@ def trainer_mismatch(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
             continue
         reason = unlike(value, row, arguments, deepspeed)
         if reason:
-            yield Hit(reading.at(row["path"]), f"{reason}; the Trainer refuses that, write \"auto\"", to_auto(reading, row["path"]))
+            message = f'{reason}; the Trainer refuses that, write "auto"'
+            yield Hit(reading.at(row["path"]), message, to_auto(reading, row["path"]))
     yield from two_learning_rates(reading)
 
 
@@ -76,9 +77,10 @@ def two_learning_rates(reading: Reading) -> Iterator[Hit]:
     """Both have to be the same as `learning_rate`."""
     one, other = (literal(reading, path) for path in ("optimizer.params.lr", "scheduler.params.warmup_max_lr"))
     if is_number(one) and is_number(other) and one != other:
-        message = f"`warmup_max_lr` is {shown(other)} and `lr` is {shown(one)}, but the Trainer wants both equal to learning_rate"
+        values = f"`warmup_max_lr` is {shown(other)} and `lr` is {shown(one)}"
+        message = f'{values}, but the Trainer wants both equal to learning_rate; write "auto"'
         path = "scheduler.params.warmup_max_lr"
-        yield Hit(reading.at(path), f'{message}; write "auto"', to_auto(reading, path), None, (reading.at("optimizer.params.lr"),))
+        yield Hit(reading.at(path), message, to_auto(reading, path), None, (reading.at("optimizer.params.lr"),))
 
 
 def to_auto(reading: Reading, path: str) -> Repair | None:
@@ -102,10 +104,10 @@ def precision_against_launch(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     mine, other = ("fp16", "bf16") if precision == "fp16" else ("bf16", "fp16")
     document = deepspeed.document
     if str(document.get(other, "enabled")).lower() == "true":
-        message = f"mixed_precision is {precision}, but the file turns {other} on, which Accelerate refuses; write \"auto\""
+        message = f'mixed_precision is {precision}, but the file turns {other} on, which is refused; write "auto"'
         yield Hit(document.value(other, "enabled"), message)
     elif document.get(mine, "enabled") is False:
-        message = f"mixed_precision is {precision}, but the file turns {mine} off, and the file wins; write \"auto\""
+        message = f'mixed_precision is {precision}, but the file turns {mine} off, and the file wins; write "auto"'
         yield Hit(document.value(mine, "enabled"), message, None, Severity.WARNING)
 
 
@@ -128,4 +130,4 @@ def cpu_offload_needs_cpu_optimizer(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     at = reading.at("zero_optimization.cpu_offload" if old else "zero_optimization.offload_optimizer.device")
     message = "with an offloaded optimizer DeepSpeed takes no other optimizer from the script than DeepSpeedCPUAdam"
     severity = Severity.ERROR if deepspeed.consumer == "trainer" else None
-    yield Hit(at, f"{message}; add an `optimizer` block, or \"zero_force_ds_cpu_optimizer\": false", None, severity)
+    yield Hit(at, f'{message}; add an `optimizer` block, or "zero_force_ds_cpu_optimizer": false', None, severity)

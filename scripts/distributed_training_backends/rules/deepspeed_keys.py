@@ -11,7 +11,7 @@ from distributed_training_backends.knowledge import deepspeed as knowledge
 from distributed_training_backends.knowledge.pydantic_values import problem
 from distributed_training_backends.model import Applicability, Severity
 from distributed_training_backends.resources import load_json
-from distributed_training_backends.rules.deepspeed_walk import Entry, entries
+from distributed_training_backends.rules.deepspeed_walk import Entry, walk
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
 from distributed_training_backends.rules.suggest import closest, shown
 from distributed_training_backends.sources.document import At
@@ -31,8 +31,7 @@ class Finding(NamedTuple):
 
 def unread(deepspeed: DeepSpeedFile) -> Iterator[tuple[Reading, Entry]]:
     """The entries that the release has no key for, except those that it stores or hands on."""
-    reading = read(deepspeed)
-    for entry in entries(reading) if reading else ():
+    for reading, entry in walk(deepspeed):
         known = entry.key or entry.path in reading.facts.removed or by_accelerate(reading, entry)
         if not known and entry.unknown in ("refused", "ignored") and not is_second_name(reading, entry):
             yield reading, entry
@@ -178,9 +177,10 @@ def removed_feature(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
             continue
         value = deepspeed.document.get(*steps)
         off = value in (False, None, {}) or (isinstance(value, dict) and value.get("enabled") is False)
-        fix = Repair(f"remove {steps[-1]}", (Operation("remove", steps),), Applicability.SAFE if off else Applicability.UNSAFE)
+        sure = Applicability.SAFE if off else Applicability.UNSAFE
+        fix = Repair(f"remove {steps[-1]}", (Operation("remove", steps),), sure)
         advice = load_json("deepspeed_rules.json")["instead"].get(path, "take it out")
-        message = f"DeepSpeed refuses `{path}` since {removed.since}, whatever its value: the feature was removed; {advice}"
+        message = f"DeepSpeed refuses `{path}` since {removed.since}, whatever its value: its feature is gone; {advice}"
         yield Hit(deepspeed.document.key(*steps), message, fix)
 
 
@@ -192,14 +192,14 @@ def deprecated_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     `stage3_gather_fp16_weights_on_model_save` became `stage3_gather_16bit_weights_on_model_save`
     (`runtime/config_utils.py`, `_process_deprecated_field`). `cpu_offload_use_pin_memory` has no effect.
     """
-    reading = read(deepspeed)
-    for entry in entries(reading) if reading else ():
+    for reading, entry in walk(deepspeed):
         if entry.key is None or not entry.key.deprecated:
             continue
         at, successor = At(deepspeed.document, entry.pointer, "key"), entry.key.replaced_by or "its successor"
         both = f"{entry.section}.{successor}"
         if reading.written(both):
-            message = f"`{entry.name}` and its successor `{successor}` are both given, which DeepSpeed refuses; keep one"
-            yield Hit(at, message, Repair(f"remove {entry.name}", (Operation("remove", entry.pointer),)), Severity.ERROR)
+            message = f"`{entry.name}` and its successor `{successor}` are both given, which is refused; keep one"
+            fix = Repair(f"remove {entry.name}", (Operation("remove", entry.pointer),))
+            yield Hit(at, message, fix, Severity.ERROR)
         else:
             yield Hit(at, f"`{entry.name}` is deprecated, use `{successor}` instead of {shown(entry.value)} here")

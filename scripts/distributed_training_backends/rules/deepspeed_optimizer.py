@@ -5,37 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from distributed_training_backends.flow.deepspeed import MISSING, Reading, read
+from distributed_training_backends.flow.deepspeed import Reading, read
 from distributed_training_backends.flow.inputs import DeepSpeedFile
 from distributed_training_backends.knowledge.deepspeed import Constructor
-from distributed_training_backends.model import Applicability, Severity
+from distributed_training_backends.model import Severity
 from distributed_training_backends.resources import load_json
+from distributed_training_backends.rules.deepspeed_conditions import is_kind
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
 from distributed_training_backends.rules.suggest import closest, listing, shown
-from distributed_training_backends.versions import covers
-
-ADAMS = ("adam", "adamw")
 
 
 def parameters(reading: Reading) -> dict[str, Any]:
     """The keyword arguments that the class is called with, before DeepSpeed takes its own out."""
     return reading.block("optimizer.params")
-
-
-def taken_out(reading: Reading) -> dict[str, str]:
-    """Parameters that DeepSpeed itself reads, with the release and the branch that do."""
-    rows = load_json("deepspeed_rules.json")["taken_out"]
-    return {
-        row["name"]: row["why"]
-        for row in rows
-        if reading.optimizer in row["optimizers"] and covers(row["releases"], reading.release) and in_branch(reading, row)
-    }
-
-
-def in_branch(reading: Reading, row: dict[str, Any]) -> bool:
-    """Tell whether the branch of the code is taken that reads the parameter."""
-    branch = row.get("case")
-    return branch is None or branch == case_of(reading) or (branch == "cpu" and case_of(reading) == "zenflow")
 
 
 def case_of(reading: Reading) -> str:
@@ -67,15 +49,21 @@ def unknown_optimizer(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
         return
     at = deepspeed.document.value("optimizer", "type")
     if not isinstance(kind, str):
-        yield Hit(at, f"`optimizer.type` has to be a name such as \"AdamW\", but is {shown(kind)}")
+        yield Hit(at, f'`optimizer.type` has to be a name such as "AdamW", but is {shown(kind)}')
     elif reading.facts.optimizer(kind) is None:
-        names = [*reading.facts.optimizers, *load_json("deepspeed.json")["torch"]["optimizers"]]
-        near = closest(kind, names)
-        advice = f"did you mean {near}?" if near else f"DeepSpeed {reading.release} has {listing(reading.facts.optimizers)}"
-        gone = load_json("deepspeed_rules.json")["removed_optimizers"]
-        advice = f"{gone[kind.lower()]}" if kind.lower() in gone and not near else advice
+        near, advice = instead_of(reading, kind)
         fix = Repair(f"write {near}", (Operation("replace", ("optimizer", "type"), value=near),)) if near else None
-        yield Hit(at, f'"{kind}" is no optimizer of DeepSpeed {reading.release}, and no class of torch.optim; {advice}', fix)
+        message = f'"{kind}" is no optimizer of DeepSpeed {reading.release}, and no class of torch.optim; {advice}'
+        yield Hit(at, message, fix)
+
+
+def instead_of(reading: Reading, kind: str) -> tuple[str | None, str]:
+    """What to write instead of an unknown type, as a name where one is near, and in words."""
+    near = closest(kind, [*reading.facts.optimizers, *load_json("deepspeed.json")["torch"]["optimizers"]])
+    if near:
+        return near, f"did you mean {near}?"
+    gone = load_json("deepspeed_rules.json")["removed_optimizers"].get(kind.lower())
+    return None, gone or f"DeepSpeed {reading.release} has {listing(reading.facts.optimizers)}"
 
 
 @rule("DSP031", "optimizer-without-type", warning="*", of="deepspeed")
@@ -91,7 +79,7 @@ def optimizer_without_type(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     if reading is None or not isinstance(block, dict) or block.get("type") is not None:
         return
     refused = deepspeed.huggingface and reading.stage in (1, 2)
-    what = "and Accelerate builds none either, which ZeRO 1 and 2 refuse" if refused else "so that nothing reads the block"
+    what = "and Accelerate builds none either, which ZeRO 1 and 2 refuse" if refused else "so that nothing reads it"
     message = f"this `optimizer` block has no `type`, {what}; write the type, or take the block out"
     yield Hit(deepspeed.document.key("optimizer"), message, None, Severity.ERROR if refused else None)
 
@@ -109,7 +97,8 @@ def optimizer_parameter(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
         return
     given = deepspeed.document.get("optimizer", "params")
     if given is not None and not isinstance(given, dict):
-        yield Hit(deepspeed.document.value("optimizer", "params"), f"`optimizer.params` has to be a mapping, but is {shown(given)}")
+        message = f"`optimizer.params` has to be a mapping, but is {shown(given)}"
+        yield Hit(deepspeed.document.value("optimizer", "params"), message)
         return
     known = constructor(reading)
     for name in parameters(reading):
@@ -122,27 +111,18 @@ def about_parameter(reading: Reading, known: Constructor | None, name: str) -> H
     """The hit about one parameter; None when it is taken."""
     at = reading.document.key("optimizer", "params", name)
     if name == "max_grad_norm":
-        message = "DeepSpeed refuses `max_grad_norm` as an optimizer parameter; use `gradient_clipping` at the top level"
+        message = "DeepSpeed refuses `max_grad_norm` as an optimizer parameter; use `gradient_clipping` at the top"
         return Hit(at, message)
-    if known is None or known.open or name in known.parameters or name in taken_out(reading):
-        return collision(reading, known, name)
+    if known is None or known.open or name in known.parameters:
+        return None
     near = closest(name, known.parameters)
     advice = f"did you mean `{near}`?" if near else f"it takes {listing(known.parameters)}"
     pointer = ("optimizer", "params", name)
     free = near is not None and near not in parameters(reading)
     fix = Repair(f"rename to {near}", (Operation("rename", pointer, str(near)),)) if free else None
+    if known.unknown == "ignored":
+        return Hit(at, f"{known.name} ignores the parameter `{name}`; {advice}", fix, Severity.WARNING)
     return Hit(at, f"{known.name} takes no parameter `{name}`; {advice}", fix)
-
-
-def collision(reading: Reading, known: Constructor | None, name: str) -> Hit | None:
-    """A parameter that DeepSpeed passes by itself, so that it would be given twice."""
-    for row in load_json("deepspeed_rules.json")["passed_twice"]:
-        applies = name == row["name"] and reading.optimizer in row["optimizers"] and covers(row["releases"], reading.release)
-        if applies and known is not None and in_branch(reading, row) and name not in taken_out(reading):
-            message = f"DeepSpeed passes `{name}` to {known.name} itself, and fails when it is given here too; {row['instead']}"
-            fix = Repair(f"remove {name}", (Operation("remove", ("optimizer", "params", name)),), Applicability.UNSAFE)
-            return Hit(reading.document.key("optimizer", "params", name), message, fix)
-    return None
 
 
 @rule("DSP033", "optimizer-value", error="*", of="deepspeed")
@@ -177,16 +157,10 @@ def verdict_on(kind: str, name: str, value: Any) -> tuple[str | None, Severity |
 def kind_matches(kind: str, row: dict[str, Any]) -> bool:
     """Tell whether a row is about this class."""
     wanted = row["classes"]
-    return kind in wanted or ("torch.*" in wanted and not kind.startswith(("Fused", "DeepSpeed", "Onebit", "Zero", "Muon")))
+    return kind in wanted or ("torch.*" in wanted and kind.startswith("torch."))
 
 
 def acceptable(value: Any, row: dict[str, Any]) -> bool:
     """Tell whether a value passes the tests of a row."""
-    from distributed_training_backends.rules.deepspeed_conditions import is_kind
-
-    return any(is_kind(value, kind) for kind in row["takes"]) and not ("ge" in row and is_kind(value, "number") and value < row["ge"])
-
-
-def has(reading: Reading, path: str) -> bool:
-    """Tell whether DeepSpeed is given a setting."""
-    return reading.entry(path) is not MISSING
+    too_small = "ge" in row and is_kind(value, "number") and value < row["ge"]
+    return any(is_kind(value, kind) for kind in row["takes"]) and not too_small

@@ -45,9 +45,10 @@ def unknown_scheduler(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
         near = closest(kind, own)
         advice = f"did you mean {near}?" if near else f"DeepSpeed {reading.release} has {listing(own)}"
         fix = Repair(f"write {near}", (Operation("replace", ("scheduler", "type"), value=near),)) if near else None
-        yield Hit(at, f'"{kind}" is no scheduler of DeepSpeed {reading.release}, and no class of PyTorch; {advice}', fix)
+        message = f'"{kind}" is no scheduler of DeepSpeed {reading.release}, and no class of PyTorch; {advice}'
+        yield Hit(at, message, fix)
     elif kind not in own and wraps_optimizer(reading):
-        message = f"PyTorch's {kind} refuses the optimizer that DeepSpeed wraps for ZeRO, fp16 or bf16; use {listing(own)}"
+        message = f"PyTorch's {kind} refuses the wrapped optimizer that ZeRO, fp16 and bf16 make; use {listing(own)}"
         yield Hit(at, message)
 
 
@@ -66,13 +67,14 @@ def scheduler_parameter(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
         return
     params = reading.block("scheduler").get("params")
     if not isinstance(params, dict):
-        at = deepspeed.document.value(*PARAMS) if deepspeed.document.has(*PARAMS) else deepspeed.document.key("scheduler")
-        yield Hit(at, f"{known.name} needs `scheduler.params` with its parameters as a mapping; write {{}} for the defaults")
+        where = PARAMS if deepspeed.document.has(*PARAMS) else ("scheduler",)
+        message = f"{known.name} needs `scheduler.params` as a mapping; write {{}} for its defaults"
+        yield Hit(deepspeed.document.value(*where), message)
         return
     yield from unknown_parameters(reading, known, params)
     for name in known.required:
         if name not in params:
-            yield Hit(deepspeed.document.key(*PARAMS), f"{known.name} needs the parameter `{name}`, which has no default")
+            yield Hit(deepspeed.document.key(*PARAMS), f"{known.name} needs the parameter `{name}`")
 
 
 def unknown_parameters(reading: Reading, known: Constructor, params: dict[str, Any]) -> Iterator[Hit]:
@@ -82,7 +84,8 @@ def unknown_parameters(reading: Reading, known: Constructor, params: dict[str, A
             continue
         near = closest(name, known.parameters)
         advice = f"did you mean `{near}`?" if near else f"it takes {listing(known.parameters)}"
-        fix = Repair(f"rename to {near}", (Operation("rename", (*PARAMS, name), near),)) if near and near not in params else None
+        free = near is not None and near not in params
+        fix = Repair(f"rename to {near}", (Operation("rename", (*PARAMS, name), str(near)),)) if free else None
         yield Hit(reading.document.key(*PARAMS, name), f"{known.name} takes no parameter `{name}`; {advice}", fix)
 
 

@@ -27,7 +27,7 @@ def not_json(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
             message = f"this is neither JSON nor Hjson, so that no reader can parse it: {defect.detail}"
             yield Hit(document.stretch(defect.extent), message)
         elif defect.name == "not-strict-json" and deepspeed.huggingface:
-            message = f"json.load, which Accelerate and the Trainer use, refuses this: {defect.detail}; write strict JSON"
+            message = f"json.load, the reader of Accelerate and the Trainer, refuses this: {defect.detail}"
             yield Hit(document.stretch(defect.extent), message, strictly(document.defects))
 
 
@@ -64,4 +64,4 @@ def not_a_mapping(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A DeepSpeed config is a mapping of settings; a list, a number, a text or an empty file is refused."""
     document = deepspeed.document
     if document.parsed and not isinstance(document.data, dict):
-        yield Hit(document.value(), "a DeepSpeed config is a JSON object such as {\"train_batch_size\": 8}")
+        yield Hit(document.value(), 'a DeepSpeed config is a JSON object such as {"train_batch_size": 8}')

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from distributed_training_backends.flow.deepspeed import Reading, read
+from distributed_training_backends.flow.deepspeed import Reading
 from distributed_training_backends.flow.inputs import DeepSpeedFile
 from distributed_training_backends.knowledge.deepspeed import Key
 from distributed_training_backends.knowledge.pydantic_values import RefusedError, effective
 from distributed_training_backends.model import Applicability, Severity
 from distributed_training_backends.rules.deepspeed_conditions import is_kind, rows, same, satisfied, subject
-from distributed_training_backends.rules.deepspeed_walk import Entry, entries
+from distributed_training_backends.rules.deepspeed_walk import Entry, walk
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
 from distributed_training_backends.rules.suggest import closest, did_you_mean, shown
 from distributed_training_backends.sources.document import At
@@ -27,8 +27,7 @@ def wrong_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     rest; from 0.15.0 on (pydantic 2) 1.5 is no integer and 1 no text any more. Keys that are read from a plain
     dictionary are refused by whatever uses them first.
     """
-    reading = read(deepspeed)
-    for entry in entries(reading) if reading else ():
+    for reading, entry in walk(deepspeed):
         if entry.key is None or entry.path in BATCH or entry.path in reading.filled or is_block(reading, entry):
             continue
         reason = refusal(reading, entry, entry.key)
@@ -92,8 +91,7 @@ def block_is_no_mapping(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     `"zero_optimization": true` is an old spelling of stage 1 that DeepSpeed still takes with a warning, while
     Accelerate and the Trainer fail on it. Write `{}` for a block without settings, or take it out.
     """
-    reading = read(deepspeed)
-    for entry in entries(reading) if reading else ():
+    for reading, entry in walk(deepspeed):
         section = reading.section(entry.path)
         if section is None or isinstance(entry.value, dict):
             continue
@@ -101,15 +99,17 @@ def block_is_no_mapping(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
         if not section.takes(entry.value) or refused_by_reader(reading, entry):
             yield Hit(at, f"`{entry.path}` has to be a mapping, but is {shown(entry.value)}")
         elif entry.path == "zero_optimization":
-            message = f"`zero_optimization: {shown(entry.value)}` is an old spelling of stage {int(entry.value)}; write it so"
-            fix = Repair("write the stage", (Operation("replace", entry.pointer, value={"stage": int(entry.value)}),))
+            stage = int(entry.value)
+            message = f"`zero_optimization: {shown(entry.value)}` is an old spelling of stage {stage}; write the stage"
+            fix = Repair("write the stage", (Operation("replace", entry.pointer, value={"stage": stage}),))
             yield Hit(at, message, fix, Severity.WARNING)
 
 
 def refused_by_reader(reading: Reading, entry: Entry) -> bool:
     """Tell whether Accelerate or the Trainer fails on a block that DeepSpeed would take."""
     return any(
-        entry.path in row["keys"] and reading.file.consumer in row["readers"]
+        entry.path in row["keys"]
+        and reading.file.consumer in row["readers"]
         and any(is_kind(entry.value, kind) for kind in row["refuses"])
         and all(condition(reading, name, wanted) for name, wanted in row.get("when", {}).items())
         for row in rows("reader_values")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from distributed_training_backends.flow.deepspeed import Reading
+from distributed_training_backends.flow.deepspeed import Reading, read
+from distributed_training_backends.flow.inputs import DeepSpeedFile
 from distributed_training_backends.knowledge.deepspeed import Key, Section, Unknown
 from distributed_training_backends.model import Pointer
 
@@ -29,6 +30,14 @@ class Entry(NamedTuple):
     def path(self) -> str:
         """The dotted path as it is written, in terms of the blocks that the release knows."""
         return f"{self.section}.{self.name}" if self.section else self.name
+
+
+def walk(file: DeepSpeedFile) -> Iterator[tuple[Reading, Entry]]:
+    """Every entry of a file, with the reading that it belongs to; nothing where the file holds no mapping."""
+    reading = read(file)
+    if reading is not None:
+        for entry in entries(reading):
+            yield reading, entry
 
 
 def entries(reading: Reading) -> Iterator[Entry]:
