@@ -46,7 +46,7 @@ def wrap_class_names(fsdp: Launch) -> Iterator[Hit]:
     names = [str(name).strip() for name in value] if isinstance(value, list) else str(value).split(",")
     better = ",".join(name.strip() for name in names if name.strip())
     sound = bool(better) and all(name.isidentifier() for name in better.split(","))
-    text = f"prepare() looks for classes named {shown(str(value).split(','))} and fails; write names with commas only"
+    text = f"prepare() splits {shown(str(value))} at commas and finds no such classes; write names with commas only"
     pointer = fsdp.arguments[option].pointer
     repair = Repair(f"write {better}", (Operation("replace", pointer, value=better),)) if pointer and sound else None
     yield Hit(fsdp.at(option), text + (f": {better}" if sound else ""), repair)
@@ -131,6 +131,21 @@ def compile_with_flat_parameters(fsdp: Launch) -> Iterator[Hit]:
         text = "torch.compile needs fsdp_use_orig_params: true, which is "
         text += "false here" if fsdp.given("fsdp_use_orig_params") else f"false by default in {fsdp.release}"
         yield Hit(fsdp.at("fsdp_use_orig_params"), text)
+
+
+@rule("FSD029", "ignored-modules-need-torch", warning="1.10.0..")
+def ignored_modules_need_torch(fsdp: Launch, targets: Targets) -> Iterator[Hit]:
+    """`fsdp_ignored_modules` with FSDP2 and a PyTorch before 2.7.
+
+    `fully_shard` has no `ignored_params` there. Accelerate warns and sets the modules to None since 1.11.0; 1.10
+    passes them on and `prepare()` fails. Source: 1.15.0, utils/dataclasses.py,
+    `FullyShardedDataParallelPlugin.__post_init__`.
+    """
+    given = fsdp.given("fsdp_ignored_modules") and fsdp.value("fsdp_ignored_modules") is not None
+    if given and version_of(fsdp) == 2 and parse(targets.torch) < parse("2.7.0"):
+        effect = "are ignored" if fsdp.since("1.11.0") else "make prepare() fail"
+        text = f"fsdp_ignored_modules {effect} with FSDP2 and torch {targets.torch}; they need torch 2.7.0"
+        yield Hit(fsdp.at("fsdp_ignored_modules"), text)
 
 
 @rule("FSD028", "gradients-in-low-precision", info="*")

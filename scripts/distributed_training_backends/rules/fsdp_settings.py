@@ -48,7 +48,8 @@ def fsdp_setting_unread(fsdp: Launch) -> Iterator[Hit]:
     `fsdp_auto_wrap_policy`. Where the value is the one that takes effect anyway, this is for information only.
     Source: 1.15.0, utils/dataclasses.py, `FullyShardedDataParallelPlugin.__post_init__`.
     """
-    yield from unread_hits(fsdp, ("fsdp_",), skip=OWN_RULES)
+    refused = ("fsdp_sync_module_states",) if sync_is_refused(fsdp) else ()
+    yield from unread_hits(fsdp, ("fsdp_",), skip=(*OWN_RULES, *refused))
 
 
 @rule("FSD003", "reshard-under-fsdp1", warning="1.6.0..")
@@ -116,7 +117,7 @@ def ram_efficient_loading_without_sync(fsdp: Launch) -> Iterator[Hit]:
     truth: a quoted "false" counts as on. Source: 1.15.0, utils/launch.py, `prepare_multi_gpu_env`.
     """
     loading, sync = fsdp.value("fsdp_cpu_ram_efficient_loading"), fsdp.value("fsdp_sync_module_states")
-    if not loading or sync:
+    if not sync_is_refused(fsdp):
         return
     text = f"fsdp_sync_module_states {shown(sync)} is refused while fsdp_cpu_ram_efficient_loading is "
     pointer = fsdp.arguments["fsdp_sync_module_states"].pointer
@@ -129,6 +130,12 @@ def ram_efficient_loading_without_sync(fsdp: Launch) -> Iterator[Hit]:
     else:
         text += "on; write fsdp_sync_module_states: true, or turn the loading off"
     yield Hit(fsdp.at("fsdp_sync_module_states"), text, written_true(pointer))
+
+
+def sync_is_refused(launch: Launch) -> bool:
+    """Tell whether the launcher finds the loading on and the sending off, by Python's truth (since 0.24.0)."""
+    loading, sync = launch.value("fsdp_cpu_ram_efficient_loading"), launch.value("fsdp_sync_module_states")
+    return launch.since("0.24.0") and bool(loading) and not sync
 
 
 def written_true(pointer: Pointer | None) -> Repair | None:

@@ -188,7 +188,7 @@ def sequence_parallelism_without_deepspeed(launch: Launch) -> Iterator[Hit]:
     `_prepare_deepspeed`.
     """
     mesh = mesh_of(launch)
-    if mesh is not None and mesh.sp > 1 and launch.route != "deepspeed":
+    if mesh is not None and mesh.sp > 1 and mesh.cp == 1 and launch.route != "deepspeed":
         text = "no sequence parallelism takes place: it needs distributed_type: DEEPSPEED"
         rest = "; without it all sizes of the block are ignored" if launch.since("1.13.0") else ""
         yield Hit(launch.at(f"{PREFIX}sp_size"), text + rest)
@@ -202,7 +202,7 @@ def sharding_without_fsdp(multi_device: Launch) -> Iterator[Hit]:
     accelerator.py, `prepare_model`.
     """
     mesh = mesh_of(multi_device)
-    if mesh is not None and mesh.dp_shard > 1 and mesh.sp == 1:
+    if mesh is not None and mesh.dp_shard > 1 and mesh.sp == 1 and mesh.cp == 1:
         text = "nothing is sharded without FSDP; write distributed_type: FSDP and fsdp_version: 2"
         yield Hit(multi_device.at(f"{PREFIX}dp_shard_size"), text)
 
