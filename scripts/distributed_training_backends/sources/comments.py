@@ -1,37 +1,48 @@
-"""Comments that silence findings: `# dtb: ignore[FSD003, ACC001]`, or `# dtb: ignore` for all codes of a line."""
+"""Remarks to this program in the comments of a YAML file: `# dtb: ignore[FSD003, ACC001]`, `# dtb: ignore`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
 
+from distributed_training_backends.model import Extent
 from distributed_training_backends.sources.document import Document
 
-_IGNORE = re.compile(r"#[ \t]*dtb:[ \t]*ignore(?:\[([^\]\n]*)\])?", re.IGNORECASE)
+_REMARK = re.compile(r"(?:^|(?<=[\s#]))#[ \t]*dtb:[ \t]*ignore\b(?:[ \t]*\[([^\]\r\n]*)\])?", re.MULTILINE)
 
 
 def ignores(document: Document) -> Mapping[int, frozenset[str] | None]:
-    """The codes that are silenced, by line; None for all of them. YAML only: JSON has no comments."""
+    """Give, for lines that say so, the codes that are silenced there; None stands for all codes."""
     if document.syntax != "yaml" or "dtb:" not in document.text:
         return {}
-    found: dict[int, frozenset[str] | None] = {}
-    for match in _IGNORE.finditer(document.text):
-        if not is_comment(document, match.start()):
-            continue
-        codes = match.group(1)
-        line = document.position(match.start())[0]
-        found[line] = None if codes is None else frozenset(code.strip().upper() for code in codes.split(","))
-    return found
+    scalars = sorted(_scalars(document))
+    starts = [extent.start for extent in scalars]
+    silenced: dict[int, frozenset[str] | None] = {}
+    for found in _REMARK.finditer(document.text):
+        before = bisect_right(starts, found.start()) - 1
+        if before >= 0 and found.start() < scalars[before].end:
+            continue  # the text of a value, not a comment
+        line = document.position(found.start())[0]
+        codes = found.group(1)
+        named = None if codes is None else frozenset(re.findall(r"[A-Z]+[0-9]+", codes.upper()))
+        earlier = silenced.get(line, frozenset())
+        silenced[line] = None if named is None or earlier is None else named | earlier
+    return silenced
 
 
-def is_comment(document: Document, offset: int) -> bool:
-    """Tell whether a # begins a comment: it stands at a line's start or behind a blank, and in no scalar."""
-    if offset and document.text[offset - 1] not in " \t\n\r\ufeff":
-        return False
+def _scalars(document: Document) -> Iterator[Extent]:
+    parents = {pointer[:-1] for pointer in document.nodes if pointer}
     for pointer, node in document.nodes.items():
-        if node.key is not None and node.key.start <= offset < node.key.end:
-            return False
-        scalar = not isinstance(document.get(*pointer), (dict, list))
-        if scalar and pointer and node.value.start <= offset < node.value.end:
-            return False
-    return True
+        if node.key is not None:
+            yield node.key
+        if pointer not in parents and document.text[node.value.start : node.value.start + 1] not in ("{", "["):
+            yield _content(document.text, node.value)
+
+
+def _content(text: str, extent: Extent) -> Extent:
+    """Leave out the first line of a block scalar, which may end in a comment."""
+    if text[extent.start : extent.start + 1] not in ("|", ">"):
+        return extent
+    newline = text.find("\n", extent.start, extent.end)
+    return Extent(newline, extent.end) if newline >= 0 else Extent(extent.start, extent.start)

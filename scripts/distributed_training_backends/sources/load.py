@@ -16,7 +16,7 @@ JSON_ONLY: tuple[Kind, ...] = ("deepspeed", "fsdp")
 def load(raw: Raw, kind: Kind | None) -> Document | Unreadable:
     """Read a text as a kind, or as the kind that it looks like."""
     try:
-        document = _read(raw, kind) if kind else _read_unknown(raw)
+        document = read(raw.path, raw.text, kind, syntax_of(raw, kind)) if kind else _read_unknown(raw)
     except LimitError as limit:
         return limit.of(raw.path)
     if document is None:
@@ -25,24 +25,24 @@ def load(raw: Raw, kind: Kind | None) -> Document | Unreadable:
     return _finish(document, raw)
 
 
-def _read(raw: Raw, kind: Kind, syntax: Syntax | None = None) -> Document:
-    if (syntax or syntax_of(raw, kind)) == "json":
-        return parse_json(raw.path, raw.text, kind)
+def read(path: str, text: str, kind: Kind, syntax: Syntax) -> Document:
+    """Read a text with one of the readers. Raises `LimitError`."""
+    if syntax == "json":
+        return parse_json(path, text, kind)
     # imported here, so that a JSON file can be judged where PyYAML is missing
     from distributed_training_backends.sources.yaml_source import parse_yaml
 
-    return parse_yaml(raw.path, raw.text, kind)
+    return parse_yaml(path, text, kind)
 
 
 def _read_unknown(raw: Raw) -> Document | None:
     """Read once to see the keys, and once more if the kind's own reader is another one."""
-    braced = raw.text.lstrip().startswith("{")
-    first: Syntax = "json" if braced else syntax_of(raw, "accelerate")
-    document = _read(raw, "accelerate", first)
+    first: Syntax = "json" if raw.text.lstrip().startswith("{") else syntax_of(raw, "accelerate")
+    document = read(raw.path, raw.text, "accelerate", first)
     kind = detect(document.data if document.parsed else None, raw.text, raw.path)
     if kind is None or (kind == "accelerate" and first == syntax_of(raw, kind)):
         return document if kind else None
-    return _read(raw, kind)
+    return read(raw.path, raw.text, kind, syntax_of(raw, kind))
 
 
 def syntax_of(raw: Raw, kind: Kind) -> Syntax:

@@ -1,0 +1,140 @@
+"""From a repair, which speaks of entries, to a fix, which speaks of stretches of the text.
+
+Every fix is tried out: the edited text must give the data that the repair promises, or no fix is offered.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from distributed_training_backends.fix import splice
+from distributed_training_backends.model import Edit, Extent, Fix, Pointer
+from distributed_training_backends.rules.registry import Operation, Repair
+from distributed_training_backends.sources.document import Document
+from distributed_training_backends.sources.limits import LimitError
+from distributed_training_backends.sources.load import read
+from distributed_training_backends.sources.splice import NotPossibleError, Splicer, splicer
+
+# How many code points may be parsed again to try fixes out, per document: several hundred fixes in a usual config,
+# and a bound on the time that a huge one with a finding on every line can take.
+MAX_TRIED = 500_000
+_tried: WeakKeyDictionary[Document, Counter[str]] = WeakKeyDictionary()
+
+
+def resolve(document: Document, repair: Repair) -> Fix | None:
+    """Give the edits of a repair; None where they cannot be faithful."""
+    try:
+        if any(entangled(document, pointer) for step in repair.operations for pointer in _touched(step)):
+            return None
+        edits = [edit for step in repair.operations for edit in _edits(splicer(document), step)]
+    except (NotPossibleError, ValueError):
+        return None
+    edits.sort()
+    apart = all(one.end <= other.start for one, other in pairwise(edits))
+    if not edits or not apart or not _holds(document, repair.operations, edits):
+        return None
+    return Fix(repair.applicability, repair.title, tuple(edits))
+
+
+def _edits(splicer: Splicer, step: Operation) -> list[Edit]:
+    if step.action == "rename":
+        return splicer.rename(step.pointer, step.text)
+    if step.action == "replace":
+        return splicer.replace(step.pointer, step.value)
+    if step.action == "remove":
+        return splicer.remove(step.pointer, Extent(*step.extent) if step.extent else None)
+    if step.action == "add":
+        return splicer.add(step.pointer, step.text, step.value)
+    if step.action == "move":
+        return splicer.move(step.pointer, step.target, step.text or str(step.pointer[-1]))
+    if step.extent is None:
+        raise NotPossibleError
+    return [Edit(*step.extent, step.text)]
+
+
+def _touched(step: Operation) -> Iterable[Pointer]:
+    if step.action != "text":
+        yield step.pointer
+    if step.action == "move":
+        yield step.target
+
+
+def entangled(document: Document, pointer: Pointer) -> bool:
+    """Tell whether an entry also stands elsewhere: by an anchor, an alias or a merge key on the way to it."""
+    if document.syntax == "json":
+        return False
+    outer = Extent(0, len(document.text))
+    for length in range(len(pointer) + 1):
+        node = document.nodes.get(pointer[:length])
+        if node is None:
+            return False
+        if not outer.start <= node.value.start <= node.value.end <= outer.end:
+            return True
+        outer = node.value
+        if document.text[outer.start : outer.start + 1] in ("&", "*", "!"):
+            return True
+    return False
+
+
+def _holds(document: Document, steps: tuple[Operation, ...], edits: list[Edit]) -> bool:
+    """Parse the edited text and compare it with what the steps promise."""
+    tried = _tried.setdefault(document, Counter())
+    tried["characters"] += len(document.text)
+    if tried["characters"] > MAX_TRIED:
+        return False
+    text = splice(document.text, edits)
+    try:
+        again = read(document.path, text, document.kind, document.syntax)
+    except LimitError:
+        return False
+    if any(step.action == "text" for step in steps):
+        return again.parsed
+    if again.parsed != document.parsed or len(again.defects) > len(document.defects):
+        return False
+    return same(again.data, promised(document.data, steps))
+
+
+def promised(data: Any, steps: Iterable[Operation]) -> Any:
+    """Do to the data what the steps say. All of them speak of the pointers before any is done: renaming comes last."""
+    data = copy.deepcopy(data)
+    for step in sorted(steps, key=lambda step: step.action == "rename"):
+        parent = _at(data, step.pointer[:-1])
+        last: Any = step.pointer[-1] if step.pointer else None
+        if step.action == "rename":
+            renamed = [(step.text if key == last else key, value) for key, value in parent.items()]
+            parent.clear()
+            parent.update(renamed)
+        elif step.action == "replace":
+            parent[last] = step.value
+        elif step.action == "remove" and step.extent is None:
+            del parent[last]
+        elif step.action == "add":
+            _at(data, step.pointer)[step.text] = step.value
+        elif step.action == "move":
+            _at(data, step.target)[step.text or str(last)] = parent.pop(last)
+    return data
+
+
+def _at(data: Any, pointer: Pointer) -> Any:
+    """Give what stands at a pointer; a mapping that is missing, or null, is made."""
+    for step in pointer:
+        if isinstance(data, dict) and data.get(step) is None:
+            data[step] = {}
+        data = data[step]
+    return data
+
+
+def same(one: Any, other: Any) -> bool:
+    """Compare two pieces of data; 1, 1.0 and true are different, and not-a-number equals itself."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return len(one) == len(other) and all(key in other and same(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other or (one != one and other != other))

@@ -1,0 +1,97 @@
+"""Carry out fixes on a text, and write a text in the place of a file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from distributed_training_backends.model import Edit, Fix
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class Applied(NamedTuple):
+    """A text after fixes, and which of them were carried out."""
+
+    text: str
+    fixes: tuple[Fix, ...]
+
+
+class WriteFailure(NamedTuple):
+    """Why a file was left as it was."""
+
+    path: str
+    message: str
+
+
+def apply(text: str, fixes: Sequence[Fix]) -> Applied:
+    """Carry out fixes in the order of their first edits; one that touches what an earlier one changes is left out.
+
+    Two fixes that put something at the same place would be ambiguous, so that the second waits for another round.
+    """
+    taken: list[Edit] = []
+    applied: list[Fix] = []
+    for fix in sorted(dict.fromkeys(fixes), key=lambda item: (_first(item.edits), item.title)):
+        if fix.edits and not any(_clash(edit, other) for edit in fix.edits for other in taken):
+            taken.extend(fix.edits)
+            applied.append(fix)
+    return Applied(splice(text, taken), tuple(applied))
+
+
+def splice(text: str, edits: Iterable[Edit]) -> str:
+    """Carry out edits that do not overlap."""
+    parts: list[str] = []
+    position = 0
+    for edit in sorted(edits, key=lambda item: (item.start, item.end)):
+        parts += [text[position : edit.start], edit.text]
+        position = edit.end
+    return "".join([*parts, text[position:]])
+
+
+def _first(edits: Sequence[Edit]) -> tuple[int, int]:
+    return min(((edit.start, edit.end) for edit in edits), default=(0, 0))
+
+
+def _clash(one: Edit, other: Edit) -> bool:
+    return max(one.start, other.start) < min(one.end, other.end) or one.start == other.start
+
+
+def write_atomically(path: str, text: str) -> WriteFailure | None:
+    """Replace the content of a file in one step; give the reason when that is impossible.
+
+    A symbolic link stays, and the file that it leads to changes. The mode and a byte order mark are kept; the line
+    ends are those of the text.
+    """
+    target = os.path.realpath(path)
+    temporary = ""
+    try:
+        mark, mode = _kept(target)
+        content = mark + text.encode("utf-8")
+        descriptor, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=os.path.dirname(target))
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, mode)
+        os.replace(temporary, target)
+    except (OSError, ValueError) as error:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return WriteFailure(path, f"it cannot be written: {said}")
+    return None
+
+
+def _kept(target: str) -> tuple[bytes, int]:
+    """Give the byte order mark and the mode of the file that is replaced, or what a new file would get."""
+    try:
+        with open(target, "rb") as file:
+            start = file.read(len(_BYTE_ORDER_MARK))
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+    except FileNotFoundError:
+        return b"", 0o644
+    return (_BYTE_ORDER_MARK if start == _BYTE_ORDER_MARK else b""), mode

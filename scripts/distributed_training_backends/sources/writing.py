@@ -1,0 +1,51 @@
+"""Write a value so that the reader of a syntax gives the same value back."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+from distributed_training_backends.sources.document import Syntax
+
+# words that YAML 1.1 reads as text; anything else gets quotes, as do the words below
+_PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*")
+_RESERVED = re.compile(r"(?:y|yes|n|no|true|false|on|off|null)", re.IGNORECASE)
+_NEEDS_ESCAPES = re.compile("[^ -~\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+
+
+def write(value: Any, syntax: Syntax, quote: str = "") -> str:
+    """Write a value on one line; `quote` is the mark that a string shall have when it is YAML."""
+    if syntax == "json":
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{write(key, syntax)}: {write(item, syntax)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(write(item, syntax) for item in value) + "]"
+    if isinstance(value, str):
+        return _string(value, quote)
+    return _float(value) if isinstance(value, float) else json.dumps(value)
+
+
+def _string(value: str, quote: str) -> str:
+    if _NEEDS_ESCAPES.search(value):
+        return json.dumps(value, ensure_ascii=not _beyond_the_plane(value))
+    if quote == '"':
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if not quote and _PLAIN.fullmatch(value) and not _RESERVED.fullmatch(value):
+        return value
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _beyond_the_plane(value: str) -> bool:
+    """Tell of characters that JSON escapes in two halves, which YAML does not join."""
+    return any(ord(char) > 0xFFFF for char in value)
+
+
+def _float(value: float) -> str:
+    """YAML 1.1 takes a number for a float only with a dot, and an exponent only with a sign."""
+    if not math.isfinite(value):
+        return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
+    mantissa, mark, exponent = repr(value).partition("e")
+    return mantissa + ("" if "." in mantissa else ".0") + mark + exponent
