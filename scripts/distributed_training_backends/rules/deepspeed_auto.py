@@ -22,7 +22,8 @@ def unfilled_auto(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     "`optimizer.params.betas` not found in kwargs" (`DeepSpeedPlugin.deepspeed_config_process`). It fills in batch
     sizes, clipping, precision, the stage, offload devices, sizes that follow from the model's hidden size, and `lr`,
     `weight_decay` and the warm-up of DummyOptim and DummyScheduler. The Trainer also fills in `betas` and `eps`. Even
-    an "auto" that DeepSpeed itself knows, as in `zenflow`, is refused on this way. Write a value.
+    an "auto" that DeepSpeed itself knows, as in `zenflow`, is refused on this way. Write a value. Source: accelerate
+    1.15.0, utils/dataclasses.py, `DeepSpeedPlugin.fill_match`.
     """
     reading = read(deepspeed)
     if reading is None or not deepspeed.huggingface:
@@ -56,7 +57,8 @@ def auto_means_default(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """An "auto" in a file that DeepSpeed reads itself counts as absent: the default applies, without a word.
 
     `"stage": "auto"` turns ZeRO off, `"enabled": "auto"` leaves fp16 or bf16 off (before 0.17.1 it turned them on, as
-    any text did). Write the value that is meant.
+    any text did). Write the value that is meant. Source: 0.19.8, runtime/config_utils.py,
+    `DeepSpeedConfigModel.__init__`.
     """
     for reading, entry in walk(deepspeed) if not deepspeed.huggingface else ():
         if entry.value != "auto" or entry.key is None or not loses_meaning(reading, entry.path):

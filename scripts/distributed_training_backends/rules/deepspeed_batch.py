@@ -53,8 +53,8 @@ def elastic(reading: Reading) -> bool:
 def batch_size_is_no_number(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A batch size or the number of accumulation steps is a text or a list where DeepSpeed calculates with it.
 
-    DeepSpeed itself fills in nothing: "auto" is for files that Accelerate or the Trainer read. It does not convert
-    "16" either, and fails with a TypeError. Write a number.
+    DeepSpeed itself fills in nothing: "auto" is for files that Accelerate or the Trainer read. It does not convert "16"
+    either, and fails with a TypeError. Write a number. Source: 0.19.8, runtime/config.py, `_batch_assertion`.
     """
     reading = read(deepspeed)
     if reading is None or elastic(reading):
@@ -74,8 +74,9 @@ def batch_size_is_no_number(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 def no_batch_size(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """Neither `train_batch_size` nor `train_micro_batch_size_per_gpu` is given.
 
-    DeepSpeed needs one of them (`_set_batch_related_parameters`). Accelerate and the Trainer replace an "auto", but do
-    not add a key that is missing: write `"train_micro_batch_size_per_gpu": "auto"` for them.
+    DeepSpeed needs one of them. Accelerate and the Trainer replace an "auto", but do not add a key that is missing:
+    write `"train_micro_batch_size_per_gpu": "auto"` for them. Source: 0.19.8, runtime/config.py,
+    `_set_batch_related_parameters`.
     """
     reading = read(deepspeed)
     if reading is None or elastic(reading):
@@ -91,8 +92,9 @@ def batch_arithmetic(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """The batch sizes do not come out, whatever the number of processes.
 
     DeepSpeed works out what is missing and then insists on `train_batch_size = train_micro_batch_size_per_gpu x
-    gradient_accumulation_steps x processes`, all of them above 0 (`_batch_assertion`). Accelerate and the Trainer take
-    1 for missing accumulation steps, DeepSpeed works them out. Leave one of the three out, or correct them.
+    gradient_accumulation_steps x processes`, all of them above 0. Accelerate and the Trainer take 1 for missing
+    accumulation steps, DeepSpeed works them out. Leave one of the three out, or correct them. Source: 0.19.8,
+    runtime/config.py, `_batch_assertion`.
     """
     reading = read(deepspeed)
     if reading is None or elastic(reading):

@@ -23,7 +23,7 @@ def precision_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
     fp16 and bf16 together; master weights and optimizer states in 16 bit without ZeRO or without offloading;
     accumulation of gradients in a dtype that the stage does not support; loss scaling that cannot work; torch_autocast
-    or Apex amp next to fp16, bf16 or ZeRO. Sources: `runtime/config.py` (`_do_error_check`), `runtime/engine.py`
+    or Apex amp next to fp16, bf16 or ZeRO. Source: `runtime/config.py` (`_do_error_check`), `runtime/engine.py`
     (`_do_optimizer_sanity_check`), `runtime/precision_config.py`.
     """
     yield from of_rule(deepspeed, "DSP040")
@@ -34,7 +34,7 @@ def zero_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """ZeRO settings that exclude each other, or lack what they need.
 
     NVMe without a path, partial offloading below stage 3, `reduce_scatter` with pre-scaled gradients, an odd
-    `allgather_bucket_size`, `compute_grad_norm: false` with clipping, and others. Sources: `runtime/zero/config.py`,
+    `allgather_bucket_size`, `compute_grad_norm: false` with clipping, and others. Source: `runtime/zero/config.py`,
     `runtime/zero/stage_1_and_2.py`, `runtime/zero/stage3.py`, `runtime/engine.py`.
     """
     yield from of_rule(deepspeed, "DSP041")
@@ -53,13 +53,19 @@ def optimizer_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 @rule("DSP043", "tensor-parallel-conflict", error="*", of="deepspeed")
 def tensor_parallel_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
-    """Tensor parallelism (`tensor_parallel.autotp_size`) that does not go with the rest of the file."""
+    """Tensor parallelism (`tensor_parallel.autotp_size`) that does not go with the rest of the file.
+
+    Source: 0.19.8, runtime/engine.py, `_apply_autotp_partitioning`.
+    """
     yield from of_rule(deepspeed, "DSP043")
 
 
 @rule("DSP044", "expert-parallel-conflict", error="0.19.2..", of="deepspeed")
 def expert_parallel_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
-    """Expert parallelism (`expert_parallel`) with settings that `validate_autoep_config` refuses."""
+    """Expert parallelism (`expert_parallel`) with settings that `validate_autoep_config` refuses.
+
+    Source: 0.19.8, module_inject/auto_ep_config.py.
+    """
     yield from of_rule(deepspeed, "DSP044")
 
 
@@ -68,7 +74,7 @@ def zenflow_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """ZenFlow (`zero_optimization.zenflow`) with values or neighbours that it refuses.
 
     It needs the optimizer offloaded to the CPU; a number for `select_interval` goes with the strategies "step" and
-    "epoch" only; `offload` needs `overlap_comm`. Sources: `runtime/zenflow/zenflow_config.py`,
+    "epoch" only; `offload` needs `overlap_comm`. Source: `runtime/zenflow/zenflow_config.py`,
     `runtime/zenflow/engine.py`.
     """
     yield from of_rule(deepspeed, "DSP045")
@@ -76,7 +82,10 @@ def zenflow_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 @rule("DSP046", "data-efficiency-incomplete", error="*", of="deepspeed")
 def data_efficiency_incomplete(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
-    """A part of `data_efficiency` is on and lacks what it needs (`runtime/data_pipeline/config.py`)."""
+    """A part of `data_efficiency` is on and lacks what it needs (`runtime/data_pipeline/config.py`).
+
+    Source: 0.19.8, runtime/data_pipeline/config.py.
+    """
     yield from of_rule(deepspeed, "DSP046")
 
 
@@ -84,7 +93,7 @@ def data_efficiency_incomplete(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 def legacy_block_incomplete(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """`elasticity` (until 0.19.7) or `compression_training` (until 0.19.6) is on and lacks what it needs.
 
-    Sources: `elasticity/config.py`, `compression/config.py` of those releases.
+    Source: `elasticity/config.py`, `compression/config.py` of those releases.
     """
     yield from of_rule(deepspeed, "DSP047")
 
@@ -94,6 +103,6 @@ def compile_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """Settings of the `compile` block that are refused once `engine.compile()` is called, and never looked at before.
 
     Accelerate calls it when a dynamo backend is configured; other scripts have to do it themselves. Sources:
-    `compile/init_z3.py`, `runtime/engine.py` (`compile`).
+    `compile/init_z3.py`, `runtime/engine.py`. Source: 0.19.8, compile/init_z3.py; runtime/engine.py, `compile`.
     """
     yield from of_rule(deepspeed, "DSP048")

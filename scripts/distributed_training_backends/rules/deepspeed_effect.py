@@ -24,7 +24,7 @@ def setting_without_effect(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
     Keys of ZeRO stage 3 in stage 2 (`stage3_*`, `offload_param`, `sub_group_size`, hpZ, quantized weights), keys of
     stages 1 and 2 in stage 3 (`round_robin_gradients`, `allgather_*`), offloading without ZeRO, NVMe below stage 3,
-    keys that no code uses any more. An info where the value is the default. Sources: `runtime/engine.py`
+    keys that no code uses any more. An info where the value is the default. Source: `runtime/engine.py`
     (`_configure_zero_optimizer`), `runtime/zero/stage_1_and_2.py`, `runtime/zero/stage3.py`.
     """
     for reading, entry in walk(deepspeed):
@@ -73,6 +73,7 @@ def converted_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
     true and false count as 1 and 0 where a number is wanted (`"stage": true` is stage 1). Before 0.15.0 (pydantic 1) a
     fraction is cut off: 1.7 becomes 1. A fraction for the accumulation steps goes into the calculation as it is.
+    Source: pydantic 1.10 and 2, in lax mode.
     """
     for reading, entry in walk(deepspeed):
         if entry.key is None or entry.key.read != "model" or entry.path in reading.filled:
@@ -104,7 +105,7 @@ def release_trains_wrongly(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     0.17.6 to 0.18.2: ZeRO 2 keeps only the last micro batch of an accumulation (issue 7718, fixed in 0.18.3). 0.12.4 to
     0.16.5: `overlap_comm` in ZeRO 1 and 2 can turn the gradient norm to NaN (issue 5242, fixed by 7171 in 0.16.6).
     Before 0.15.2: ZeRO 2 with an offloaded optimizer accumulates wrongly (fixed by 6550). Take another release, or
-    change the setting that is named.
+    change the setting that is named. Source: runtime/zero/stage_1_and_2.py of the releases named.
     """
     yield from of_rule(deepspeed, "DSP062")
 
@@ -115,7 +116,8 @@ def not_as_it_seems(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
     `autotuning.enabled` ends the run after a few steps; `torch_autocast` without a dtype takes PyTorch's default;
     `tensor_parallel.tp.tp_size` alone switches no tensor parallelism on; gradients accumulated in int8 are lost;
-    `elastic_checkpoint` is refused when a stage-3 checkpoint is saved or loaded.
+    `elastic_checkpoint` is refused when a stage-3 checkpoint is saved or loaded. Source: 0.19.8, runtime/engine.py,
+    `_autotuning_exit`; runtime/config.py, `get_torch_autocast_dtype`.
     """
     yield from of_rule(deepspeed, "DSP063")
 
@@ -125,14 +127,18 @@ def worth_knowing(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """What the file leaves to defaults, to the script or to the machine, and what follows from it.
 
     Defaults that changed between releases (`gradient_clipping`, `pin_memory`), blocks that make the Trainer ignore its
-    own arguments, packages that a monitor needs, measuring that costs time.
+    own arguments, packages that a monitor needs, measuring that costs time. Source: 0.19.8, runtime/config.py;
+    transformers 5.24.0, integrations/deepspeed.py.
     """
     yield from of_rule(deepspeed, "DSP064")
 
 
 @rule("DSP065", "removed-later", info="*", of="deepspeed")
 def removed_later(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
-    """A block that this release still reads, and a later one refuses by its presence alone."""
+    """A block that this release still reads, and a later one refuses by its presence alone.
+
+    Source: 0.19.8, runtime/config.py, `_reject_removed_config_keys`.
+    """
     newest = knowledge.for_release(knowledge.releases()[-1])
     reading = read(deepspeed)
     for path, removed in newest.removed.items() if reading else ():

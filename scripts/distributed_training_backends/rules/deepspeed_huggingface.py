@@ -18,8 +18,8 @@ from distributed_training_backends.versions import covers
 def no_zero_block(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """Accelerate and the Trainer refuse a file without a `zero_optimization` block; DeepSpeed itself does not need one.
 
-    "Please specify the ZeRO optimization config in the DeepSpeed config." (`DeepSpeedPlugin.__post_init__`). Without
-    ZeRO, write `"zero_optimization": {"stage": 0}`.
+    "Please specify the ZeRO optimization config in the DeepSpeed config.". Without ZeRO, write `"zero_optimization":
+    {"stage": 0}`. Source: accelerate 1.15.0, utils/dataclasses.py, `DeepSpeedPlugin.__post_init__`.
     """
     document = deepspeed.document
     if deepspeed.huggingface and isinstance(document.data, dict) and not document.has("zero_optimization"):
@@ -34,8 +34,9 @@ def trainer_mismatch(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
     `HfTrainerDeepSpeedConfig` compares batch sizes, clipping, learning rate, betas, eps, weight decay, warm-up, total
     steps and `fp16.enabled`/`bf16.enabled` with `!=`. So a text never passes for a number, `optimizer.params.lr` and
-    `scheduler.params.warmup_max_lr` have to be the same, and 0 warm-up steps are never the same as the Trainer's,
-    which counts at least 1. Write "auto", which the Trainer fills in.
+    `scheduler.params.warmup_max_lr` have to be the same, and 0 warm-up steps are never the same as the Trainer's, which
+    counts at least 1. Write "auto", which the Trainer fills in. Source: transformers 5.24.0, integrations/deepspeed.py,
+    `HfTrainerDeepSpeedConfig`.
     """
     reading = read(deepspeed)
     if reading is None or deepspeed.consumer != "trainer":
@@ -117,7 +118,8 @@ def cpu_offload_needs_cpu_optimizer(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
     DeepSpeed refuses any optimizer but DeepSpeedCPUAdam then, unless `"zero_force_ds_cpu_optimizer": false`. Accelerate
     replaces the script's optimizer where `offload_optimizer.device` says so, but does not know the old `cpu_offload`;
-    with that, the Trainer's own optimizer is always refused.
+    with that, the Trainer's own optimizer is always refused. Source: deepspeed 0.19.8, runtime/engine.py,
+    `_configure_optimizer`; accelerate 1.15.0, `_prepare_deepspeed`.
     """
     reading = read(deepspeed)
     if reading is None or reading.written("optimizer") or not reading.cpu_optimizer or reading.stage == 0:

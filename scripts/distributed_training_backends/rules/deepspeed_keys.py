@@ -18,6 +18,12 @@ from distributed_training_backends.sources.document import At
 from distributed_training_backends.versions import Span, describe
 
 Case = Literal["unknown", "release", "misplaced"]
+SUCCESSORS = {
+    "cpu_offload": 'write `"offload_optimizer": {"device": "cpu"}`',
+    "cpu_offload_param": 'write `"offload_param": {"device": "cpu"}`',
+    "cpu_offload_use_pin_memory": "write `pin_memory` in `offload_optimizer` or `offload_param`",
+    "stage3_gather_fp16_weights_on_model_save": "write `stage3_gather_16bit_weights_on_model_save`",
+}
 REMARKS = ("_", "//", "#", "comment")
 
 
@@ -138,7 +144,7 @@ def unknown_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     Blocks that are pydantic models (`zero_optimization` and its parts, `fp16` and `bf16` since 0.17.1, the monitors,
     `comms_logger`, `hybrid_engine`, `compile`, `tensor_parallel`) refuse it. At the top level, and in the blocks that
     are read as plain dictionaries, it is ignored without a word: that is a warning, and an info for a remark such as
-    `_comment`.
+    `_comment`. Source: 0.19.8, runtime/config_utils.py, `DeepSpeedConfigModel` (extra="forbid").
     """
     yield from of_case(deepspeed, "unknown")
 
@@ -148,6 +154,7 @@ def key_of_another_release(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A key that other releases of DeepSpeed read, but not the one that is asked about.
 
     It is too new, it is gone, or it has another name now. Refused where the block refuses unknown keys, else ignored.
+    Source: every release from 0.9.0 to 0.19.8, runtime/config.py and the models that it builds.
     """
     yield from of_case(deepspeed, "release")
 
@@ -157,7 +164,8 @@ def misplaced_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A key that is read, but in another block, or by another program than DeepSpeed.
 
     The classic: a key of `zero_optimization` at the top level, where nothing reads it. Also keys of an Accelerate
-    config, or of TrainingArguments. Refused where the block refuses unknown keys, else ignored.
+    config, or of TrainingArguments. Refused where the block refuses unknown keys, else ignored. Source: 0.19.8,
+    runtime/config.py, which reads its own names only.
     """
     yield from of_case(deepspeed, "misplaced")
 
@@ -168,7 +176,8 @@ def removed_feature(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
     0.19.7 removed `nebula`, `compression_training`, `quantize_training`, `sparse_attention` and MiCS; 0.19.8 removed
     `amp`, `sparse_gradients`, `eigenvalue`, `elasticity`, `graph_harvesting`, `curriculum_learning`,
-    `progressive_layer_drop` and LoCo (`runtime/config.py`, `_reject_removed_config_keys`). Take the key out.
+    `progressive_layer_drop` and LoCo. Take the key out. Source: 0.19.7 and 0.19.8, runtime/config.py,
+    `_reject_removed_config_keys`.
     """
     reading = read(deepspeed)
     for path, removed in reading.facts.removed.items() if reading else ():
@@ -189,8 +198,8 @@ def deprecated_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A key that still works, but has a successor; together with its successor it is refused.
 
     `cpu_offload` and `cpu_offload_param` became `offload_optimizer` and `offload_param`,
-    `stage3_gather_fp16_weights_on_model_save` became `stage3_gather_16bit_weights_on_model_save`
-    (`runtime/config_utils.py`, `_process_deprecated_field`). `cpu_offload_use_pin_memory` has no effect.
+    `stage3_gather_fp16_weights_on_model_save` became `stage3_gather_16bit_weights_on_model_save`.
+    `cpu_offload_use_pin_memory` has no effect. Source: 0.19.8, runtime/config_utils.py, `_process_deprecated_field`.
     """
     for reading, entry in walk(deepspeed):
         if entry.key is None or not entry.key.deprecated:
@@ -202,4 +211,19 @@ def deprecated_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
             fix = Repair(f"remove {entry.name}", (Operation("remove", entry.pointer),))
             yield Hit(at, message, fix, Severity.ERROR)
         else:
-            yield Hit(at, f"`{entry.name}` is deprecated, use `{successor}` instead of {shown(entry.value)} here")
+            message = f"`{entry.name}: {shown(entry.value)}` is deprecated; {SUCCESSORS.get(entry.name, successor)}"
+            yield Hit(at, message, modernized(entry))
+
+
+def modernized(entry: Entry) -> Repair | None:
+    """The same setting under its new name."""
+    if entry.name == "stage3_gather_fp16_weights_on_model_save":
+        name = "stage3_gather_16bit_weights_on_model_save"
+        return Repair(f"rename to {name}", (Operation("rename", entry.pointer, name),))
+    if entry.value in (False, None):
+        return Repair(f"remove {entry.name}", (Operation("remove", entry.pointer),))
+    if entry.value is True and entry.name in ("cpu_offload", "cpu_offload_param"):
+        name = "offload_param" if entry.name == "cpu_offload_param" else "offload_optimizer"
+        replace = Operation("replace", entry.pointer, value={"device": "cpu"})
+        return Repair(f"write {name}", (replace, Operation("rename", entry.pointer, name)), Applicability.UNSAFE)
+    return None

@@ -72,7 +72,8 @@ def optimizer_without_type(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
     Accelerate and the Trainer take the mere presence of the block for "DeepSpeed builds the optimizer" and build none
     themselves, so that ZeRO stages 1 and 2 are refused: "zero stage 2 requires an optimizer". DeepSpeed itself ignores
-    such a block. Write the type, or take the block out.
+    such a block. Write the type, or take the block out. Source: deepspeed 0.19.8, runtime/engine.py,
+    `_configure_zero_optimizer`; accelerate 1.15.0, `_prepare_deepspeed`.
     """
     reading = read(deepspeed)
     block = deepspeed.document.get("optimizer")
@@ -88,9 +89,10 @@ def optimizer_without_type(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 def optimizer_parameter(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A parameter that the optimizer's class does not take, or one that it needs and does not get.
 
-    `optimizer.params` become the keyword arguments of the class, which refuses others. Which class it is depends on
-    the rest of the file: "Adam" and "AdamW" are FusedAdam, DeepSpeedCPUAdam where the optimizer is offloaded, and
-    PyTorch's with `"torch_adam": true`. `max_grad_norm` is refused for every optimizer: use `gradient_clipping`.
+    `optimizer.params` become the keyword arguments of the class, which refuses others. Which class it is depends on the
+    rest of the file: "Adam" and "AdamW" are FusedAdam, DeepSpeedCPUAdam where the optimizer is offloaded, and PyTorch's
+    with `"torch_adam": true`. `max_grad_norm` is refused for every optimizer: use `gradient_clipping`. Source: 0.19.8,
+    runtime/engine.py, `_configure_basic_optimizer`.
     """
     reading = read(deepspeed)
     if reading is None or reading.optimizer is None:
@@ -131,7 +133,8 @@ def optimizer_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
     PyTorch's classes compare `lr`, `eps`, `weight_decay` and `betas` with their limits, and fail on a text or a
     negative number. FusedAdam, FusedLamb and DeepSpeedCPUAdam refuse `"amsgrad": true`. DeepSpeed's own classes look at
-    little else, so that a learning rate that is a text fails only at the first step: that is a warning.
+    little else, so that a learning rate that is a text fails only at the first step: that is a warning. Source: 0.19.8,
+    ops/adam/fused_adam.py; PyTorch 2.13, torch/optim.
     """
     reading = read(deepspeed)
     known = constructor(reading) if reading else None

@@ -58,7 +58,7 @@ def scheduler_parameter(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
     `scheduler.params` become the keyword arguments of the class. A scheduler without `params` is refused, even where
     every parameter has a default. WarmupDecayLR and WarmupCosineLR need `total_num_steps`; WarmupCosineLR works with
-    ratios and takes no `warmup_min_lr` or `warmup_max_lr`.
+    ratios and takes no `warmup_min_lr` or `warmup_max_lr`. Source: 0.19.8, runtime/lr_schedules.py.
     """
     reading = read(deepspeed)
     kind = kind_of(reading) if reading else None
@@ -95,6 +95,7 @@ def scheduler_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
     Since 0.19.3 `warmup_num_steps` has to be an integer above 0 (before, anything below 2 counted as 2); since 0.19.4
     step sizes have to be above 0. A `warmup_type` other than "log" and "linear" counts as "log", with a warning.
+    Source: 0.19.8, runtime/lr_schedules.py.
     """
     reading = read(deepspeed)
     kind = kind_of(reading) if reading else None

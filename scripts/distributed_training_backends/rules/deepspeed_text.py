@@ -16,10 +16,10 @@ REMOVABLE = {"trailing-comma": "remove the trailing comma", "comment": "remove t
 def not_json(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """The text is not what its reader can parse.
 
-    DeepSpeed reads the file with Hjson, which takes comments, trailing commas and unquoted text. Accelerate
-    (`HfDeepSpeedConfig`) and the Transformers Trainer read it with `json.load`, which takes none of them. An unquoted
-    placeholder such as `$STAGE,` is text up to the end of its line for Hjson, comma included. Write strict JSON: every
-    reader takes that.
+    DeepSpeed reads the file with Hjson, which takes comments, trailing commas and unquoted text. Accelerate and the
+    Transformers Trainer read it with `json.load`, which takes none of them. An unquoted placeholder such as `$STAGE,`
+    is text up to the end of its line for Hjson, comma included. Write strict JSON: every reader takes that. Source:
+    deepspeed 0.19.8, runtime/config.py; accelerate 1.15.0, utils/deepspeed.py, `HfDeepSpeedConfig`.
     """
     document = deepspeed.document
     for defect in document.defects:
@@ -44,8 +44,9 @@ def strictly(defects: tuple[Defect, ...]) -> Repair | None:
 def duplicate_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A key stands twice in the same block.
 
-    DeepSpeed refuses a file with duplicate keys at any level (`dict_raise_error_on_duplicate_keys`). `json.load`, which
-    Accelerate and the Trainer use, keeps the last one without a word. Keep one of them.
+    DeepSpeed refuses a file with duplicate keys at any level. `json.load`, which Accelerate and the Trainer use, keeps
+    the last one without a word. Keep one of them. Source: 0.19.8, runtime/config_utils.py,
+    `dict_raise_error_on_duplicate_keys`.
     """
     for defect in deepspeed.document.defects:
         if defect.name != "duplicate-key":
@@ -61,7 +62,10 @@ def duplicate_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 @rule("DSP003", "not-a-mapping", error="*", of="deepspeed")
 def not_a_mapping(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
-    """A DeepSpeed config is a mapping of settings; a list, a number, a text or an empty file is refused."""
+    """A DeepSpeed config is a mapping of settings; a list, a number, a text or an empty file is refused.
+
+    Source: 0.19.8, runtime/config.py, `DeepSpeedConfig`.
+    """
     document = deepspeed.document
     if document.parsed and not isinstance(document.data, dict):
         yield Hit(document.value(), 'a DeepSpeed config is a JSON object such as {"train_batch_size": 8}')

@@ -25,7 +25,8 @@ def wrong_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
     Blocks that are pydantic models convert what they can ("2" and 2.0 are taken for 2, "yes" for true) and refuse the
     rest; from 0.15.0 on (pydantic 2) 1.5 is no integer and 1 no text any more. Keys that are read from a plain
-    dictionary are refused by whatever uses them first.
+    dictionary are refused by whatever uses them first. Source: 0.19.8, the pydantic models below runtime/config.py, and
+    the readers of the other blocks.
     """
     for reading, entry in walk(deepspeed):
         if entry.key is None or entry.path in BATCH or entry.path in reading.filled or is_block(reading, entry):
@@ -89,7 +90,8 @@ def block_is_no_mapping(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
     DeepSpeed unpacks most blocks as keyword arguments or looks keys up in them, and fails on anything else.
     `"zero_optimization": true` is an old spelling of stage 1 that DeepSpeed still takes with a warning, while
-    Accelerate and the Trainer fail on it. Write `{}` for a block without settings, or take it out.
+    Accelerate and the Trainer fail on it. Write `{}` for a block without settings, or take it out. Source: deepspeed
+    0.19.8, runtime/config.py; accelerate 1.15.0, utils/deepspeed.py, `find_config_node`.
     """
     for reading, entry in walk(deepspeed):
         section = reading.section(entry.path)
