@@ -34,6 +34,8 @@ PINS = {
 EXTRAS = ("pyyaml", "torchao", "tensorboard")
 # DeepSpeed before this release was written against pydantic 1, which cannot live beside pydantic 2.
 FIRST_DEEPSPEED_ON_PYDANTIC_2 = (0, 11, 2)
+# Its CPU accelerator before this release imports Intel's extensions.
+FIRST_DEEPSPEED_ON_PLAIN_CPU = (0, 14, 1)
 LIST_VERSIONS = (
     "import json; from importlib.metadata import distributions;"
     "print(json.dumps({(d.metadata['Name'] or '').lower(): d.version for d in distributions()}))"
@@ -86,10 +88,12 @@ class Environment:
         """What goes on PYTHONPATH so that `import deepspeed` finds this release."""
         if release == PINS["deepspeed"]:
             return []
-        source = releases.source_tree("deepspeed", release, self.home)
-        if order(release) >= FIRST_DEEPSPEED_ON_PYDANTIC_2:
-            return [source]
-        return [source, self.pydantic_1()]
+        folders = [releases.source_tree("deepspeed", release, self.home)]
+        if order(release) < FIRST_DEEPSPEED_ON_PYDANTIC_2:
+            folders.append(self.pydantic_1())
+        if order(release) < FIRST_DEEPSPEED_ON_PLAIN_CPU:
+            folders.append(self.stub_folder / "deepspeed")
+        return folders
 
     def pydantic_1(self) -> Path:
         folder = self.home / "pydantic1"

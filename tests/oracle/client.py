@@ -1,0 +1,137 @@
+"""Workers from the outside: starting them, asking them, and keeping what they answered."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, TypeAlias
+
+from tests.oracle.environment import PINS, ROOT, Environment
+
+Answer: TypeAlias = dict[str, Any]
+Library: TypeAlias = Literal["accelerate", "deepspeed"]
+WORKERS: dict[Library, str] = {
+    "accelerate": "tests.oracle.accelerate_worker",
+    "deepspeed": "tests.oracle.deepspeed_worker",
+}
+# An answer depends on these files and on nothing else of the checkout.
+SOURCES = (
+    "accelerate_worker.py",
+    "building.py",
+    "deepspeed_worker.py",
+    "fakes.py",
+    "launching.py",
+    "stubs.py",
+    "tracing.py",
+    "trainer.py",
+    "worker.py",
+)
+
+
+class OracleError(Exception):
+    """A worker did not start or died."""
+
+
+def source_version() -> str:
+    """Changes whenever the code that asks the libraries does, and with the pinned releases."""
+    digest = hashlib.sha256(json.dumps(PINS).encode())
+    for name in SOURCES:
+        file = Path(__file__).with_name(name)
+        digest.update(file.read_bytes() if file.exists() else b"")
+    return digest.hexdigest()[:16]
+
+
+class Worker(AbstractContextManager["Worker"]):
+    """A process that has one release imported and answers cases."""
+
+    def __init__(self, environment: Environment, library: Library, release: str) -> None:
+        self.name = f"{library} {release}"
+        folders = _path(environment, library, release)
+        command = [str(environment.python), "-m", WORKERS[library]]
+        variables = {k: v for k, v in os.environ.items() if not k.startswith(("ACCELERATE_", "FSDP_", "PYTHON"))}
+        variables["PYTHONPATH"] = os.pathsep.join(str(folder) for folder in (*folders, ROOT))
+        variables["PATH"] = f"{environment.stub_folder / 'commands'}{os.pathsep}{variables['PATH']}"
+        errors = None if os.environ.get("DTB_ORACLE_DEBUG") else subprocess.DEVNULL
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=variables, cwd=ROOT, text=True
+        )
+        self.hello = self._read()
+        if "failure" in self.hello:
+            raise OracleError(f"{self.name} cannot be imported: {self.hello['failure']}")
+
+    def _read(self) -> Answer:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise OracleError(f"the worker of {self.name} died; DTB_ORACLE_DEBUG=1 shows what it said")
+        answer: Answer = json.loads(line)
+        return answer
+
+    def ask(self, case: Answer) -> Answer:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(case) + "\n")
+        self.process.stdin.flush()
+        return self._read()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+
+def _path(environment: Environment, library: Library, release: str) -> Iterable[Path]:
+    if library == "accelerate":
+        return environment.accelerate_path(release)
+    return environment.deepspeed_path(release)
+
+
+class Oracle(AbstractContextManager["Oracle"]):
+    """Asks one release, through answers that are kept on disk; the worker starts at the first new question."""
+
+    def __init__(self, environment: Environment, library: Library, release: str) -> None:
+        self.environment, self.library, self.release = environment, library, release
+        self.worker: Worker | None = None
+        self.prefix = f"{source_version()} {library} {release} "
+        self.asked = 0
+        self.store = sqlite3.connect(environment.cache, timeout=60, check_same_thread=False)
+        self.store.execute("create table if not exists verdicts (question text primary key, answer text)")
+
+    def ask(self, case: Answer) -> Answer:
+        text = json.dumps(case, sort_keys=True)
+        question = hashlib.sha256((self.prefix + text).encode("utf-8", "surrogateescape")).hexdigest()
+        known = self.store.execute("select answer from verdicts where question = ?", (question,)).fetchone()
+        if known:
+            answer: Answer = json.loads(known[0])
+            return answer
+        if self.worker is None:
+            self.worker = Worker(self.environment, self.library, self.release)
+        self.asked += 1
+        answer = self.worker.ask(case)
+        if answer["verdict"] != "failed":  # a crash or a timeout may have been the machine's
+            self.store.execute("insert or replace into verdicts values (?, ?)", (question, json.dumps(answer)))
+            self.store.commit()
+        return answer
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.store.close()
+        if self.worker is not None:
+            self.worker.__exit__(kind, error, trace)
+
+
+if sys.platform == "win32":
+    raise OracleError("the oracle forks, which this system cannot do")
