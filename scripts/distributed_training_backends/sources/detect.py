@@ -36,12 +36,12 @@ SIGNS: dict[Kind, Signs] = {
         0.3,
     ),
     "deepspeed": Signs(
-        _words("""zero_optimization train_micro_batch_size_per_gpu zero_allow_untested_optimizer steps_per_print
+        _words("""zero_optimization train_batch_size train_micro_batch_size_per_gpu zero_allow_untested_optimizer steps_per_print
             wall_clock_breakdown zero_force_ds_cpu_optimizer prescale_gradients gradient_predivide_factor
             sparse_gradients flops_profiler comms_logger progressive_layer_drop curriculum_learning data_efficiency
             compression_training hybrid_engine csv_monitor memory_breakdown communication_data_type bfloat16
             torch_autocast elasticity autotuning data_types sparse_attention"""),
-        _words("""train_batch_size gradient_accumulation_steps gradient_clipping fp16 bf16 amp optimizer scheduler
+        _words("""gradient_accumulation_steps gradient_clipping fp16 bf16 amp optimizer scheduler
             activation_checkpointing aio tensorboard wandb comet pipeline checkpoint compile log_level dump_state
             tensor_parallel expert_parallel sequence_parallel_size dataloader_drop_last eigenvalue nebula"""),
         0.3,

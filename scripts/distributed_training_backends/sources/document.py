@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -27,9 +26,9 @@ class Defect(NamedTuple):
     `pointer` names the entry when it is about one.
 
     Refused by the reader of this syntax, `detail` has its words, and the document is not `parsed`: syntax-error.
-    JSON that `json.load` refuses, but Hjson (DeepSpeed's reader) takes: not-strict-json, once, with the words of
-    `json`; besides it each departure: comment, trailing-comma, missing-comma, missing-braces, unquoted-key,
-    unquoted-string, single-quoted, multiline-string.
+    A DeepSpeed file that `json.load` refuses, but Hjson (DeepSpeed's own reader) takes: not-strict-json, with the words
+    of `json`; the reverse: not-hjson. Each departure from JSON: comment, trailing-comma, missing-comma,
+    missing-braces, unquoted-key, unquoted-string, single-quoted, multiline-string.
     About the whole: byte-order-mark, empty, not-a-mapping, fragment.
     About one entry: duplicate-key (the extent is the whole overridden entry), template, surrogate, legacy-octal,
     sexagesimal, not-a-number (NaN, Infinity, an overflow: Hjson reads them as text up to the line's end)."""
@@ -49,21 +48,33 @@ class At(NamedTuple):
     extent: Extent | None = None
 
 
-@dataclass(frozen=True, eq=False)
 class Document:
-    """One source. `data` is what the target's own reader gives (YAML 1.1 or JSON); None when it cannot be parsed."""
+    """One source. `data` is what the target's own reader gives (YAML 1.1 or JSON); None when it cannot be parsed.
 
-    path: str
-    kind: Kind
-    syntax: Syntax
-    text: str
-    data: Any
-    nodes: Mapping[Pointer, Node]
-    defects: tuple[Defect, ...] = ()
-    newline: str = "\n"
-    bom: bool = False
-    referenced_from: tuple[str, Pointer] | None = None
-    parsed: bool = field(default=True)
+    Everything about it is shared and stays as it is once made.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        kind: Kind,
+        syntax: Syntax,
+        text: str,
+        data: Any,
+        nodes: Mapping[Pointer, Node],
+        defects: tuple[Defect, ...] = (),
+        parsed: bool = True,
+    ) -> None:
+        self.path = path
+        self.kind: Kind = kind
+        self.syntax: Syntax = syntax
+        self.text = text
+        self.data = data
+        self.nodes = nodes
+        self.defects = defects
+        self.parsed = parsed
+        self.newline = "\n"
+        self.bom = False
 
     def key(self, *pointer: str | int) -> At:
         """Point at a key."""
@@ -98,7 +109,9 @@ class Document:
 
     def with_defects(self, *defects: Defect, **changes: Any) -> Document:
         """Give the same document with more defects, and with other fields as named."""
-        return replace(self, defects=(*self.defects, *defects), **changes)
+        same = Document.__new__(Document)
+        same.__dict__.update(vars(self), defects=(*self.defects, *defects), **changes)
+        return same
 
     @cached_property
     def _line_starts(self) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from distributed_training_backends.model import Extent
@@ -49,17 +48,17 @@ class Grammar(Protocol):
     closed: int
 
 
-@dataclass
 class _Frame:
     """An object or array that is still open. Its closing character is empty for a root object without braces."""
 
-    start: int
-    closing: str
-    value: Any
-    below: Any
-    key: str = ""
-    key_extent: Extent = _NOWHERE
-    overridden: list[tuple[str, Extent]] = field(default_factory=list)
+    def __init__(self, start: int, closing: str, value: Any, below: Any) -> None:
+        self.start = start
+        self.closing = closing
+        self.value = value
+        self.below = below
+        self.key = ""
+        self.key_extent = _NOWHERE
+        self.overridden: list[tuple[str, Extent]] = []
 
     def add(self, item: Item) -> None:
         if self.closing == "]":

@@ -19,19 +19,40 @@ from distributed_training_backends.sources.json_scan import Item, Scan, ScanBrea
 
 
 def parse_json(path: str, text: str, kind: Kind) -> Document:
-    """Read a JSON document. Raises `LimitError`; whatever neither reader takes becomes a defect."""
+    """Read a JSON document. Raises `LimitError`; what its readers refuse becomes a defect.
+
+    Only a DeepSpeed file has a reader that takes Hjson. For other kinds the departures from JSON are noted, but the
+    text counts as not parsed.
+    """
     try:
-        return _document(path, text, kind, Scan(JsonGrammar(text)).run(), None)
+        return _hjson_too(_document(path, text, kind, Scan(JsonGrammar(text)).run(), None))
     except ScanError:
         objection = strict_objection(text)
     try:
         item, grammar = _read_hjson(text)
     except ScanError:
-        defects = (objection, *marks.template_marks(text))
-        return Document(path, kind, "json", text, None, {}, defects, parsed=False)
-    document = _document(path, text, kind, item, grammar)
+        return _refused(path, text, kind, objection)
+    if kind != "deepspeed":
+        return _refused(path, text, kind, objection).with_defects(*grammar.defects)
     refused = objection._replace(name="not-strict-json")
-    return document.with_defects(refused, *grammar.defects)
+    return _document(path, text, kind, item, grammar).with_defects(refused, *grammar.defects)
+
+
+def _refused(path: str, text: str, kind: Kind, objection: Defect) -> Document:
+    defects = (objection, *marks.template_marks(text))
+    return Document(path, kind, "json", text, None, {}, defects, parsed=False)
+
+
+def _hjson_too(document: Document) -> Document:
+    """Note where Hjson, which has no NaN and no Infinity, fails on a text that `json` takes."""
+    odd = next((defect for defect in document.defects if defect.name == "not-a-number"), None)
+    if odd is None or document.kind != "deepspeed":
+        return document
+    try:
+        _read_hjson(document.text)
+    except ScanError:
+        return document.with_defects(Defect("not-hjson", odd.extent, odd.detail, odd.pointer))
+    return document
 
 
 def strict_objection(text: str) -> Defect:

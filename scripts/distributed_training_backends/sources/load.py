@@ -5,6 +5,7 @@ from __future__ import annotations
 from distributed_training_backends.model import Extent, Kind
 from distributed_training_backends.sources.detect import detect
 from distributed_training_backends.sources.document import Defect, Document, Syntax
+from distributed_training_backends.sources.fragment import blocks
 from distributed_training_backends.sources.json_source import parse_json
 from distributed_training_backends.sources.limits import LimitError, Unreadable
 from distributed_training_backends.sources.reading import Raw
@@ -16,13 +17,39 @@ JSON_ONLY: tuple[Kind, ...] = ("deepspeed", "fsdp")
 def load(raw: Raw, kind: Kind | None) -> Document | Unreadable:
     """Read a text as a kind, or as the kind that it looks like."""
     try:
-        document = read(raw.path, raw.text, kind, syntax_of(raw, kind)) if kind else _read_unknown(raw)
+        whole = _read_as(raw, kind)
+        document = whole if whole and isinstance(whole.data, dict) else _block(raw, kind, whole) or whole
     except LimitError as limit:
         return limit.of(raw.path)
     if document is None:
-        message = "it does not look like any kind of config that is known here; --format says which kind it is"
+        what = "does not look like any kind of config that is known here" if raw.text.strip() else "is empty"
+        message = f"it {what}; --format says which kind it is"
         return Unreadable(raw.path, "unknown-kind", message)
     return _finish(document, raw)
+
+
+def _read_as(raw: Raw, kind: Kind | None) -> Document | None:
+    return read(raw.path, raw.text, kind, syntax_of(raw, kind)) if kind else _read_unknown(raw)
+
+
+def _block(raw: Raw, kind: Kind | None, whole: Document | None) -> Document | None:
+    """Read the first block of a larger text that is a config; what its reader says of the whole stands."""
+    for text in blocks(raw.text):
+        document = _read_as(raw._replace(text=text), kind)
+        if document is None or not document.parsed or not isinstance(document.data, dict):
+            continue
+        start = len(text) - len(text.lstrip())
+        fragment = Defect("fragment", Extent(start, start), "a block inside a larger text")
+        if whole is None or whole.kind != document.kind:
+            whole = read(raw.path, raw.text, document.kind, document.syntax)
+        refusals = [one for one in whole.defects if one.name == "syntax-error" and is_a_file(raw.path)]
+        return document.with_defects(*refusals, fragment, text=raw.text)
+    return None
+
+
+def is_a_file(path: str) -> bool:
+    """Tell a file, which the libraries would open as it is, from a text that was pasted."""
+    return path != "-" and not path.startswith("<")
 
 
 def read(path: str, text: str, kind: Kind, syntax: Syntax) -> Document:
@@ -37,10 +64,10 @@ def read(path: str, text: str, kind: Kind, syntax: Syntax) -> Document:
 
 def _read_unknown(raw: Raw) -> Document | None:
     """Read once to see the keys, and once more if the kind's own reader is another one."""
-    first: Syntax = "json" if raw.text.lstrip().startswith("{") else syntax_of(raw, "accelerate")
-    document = read(raw.path, raw.text, "accelerate", first)
+    syntax: Syntax = "json" if raw.text.lstrip().startswith("{") else syntax_of(raw, "accelerate")
+    document = read(raw.path, raw.text, "deepspeed" if syntax == "json" else "accelerate", syntax)
     kind = detect(document.data if document.parsed else None, raw.text, raw.path)
-    if kind is None or (kind == "accelerate" and first == syntax_of(raw, kind)):
+    if kind is None or (kind == document.kind and syntax == syntax_of(raw, kind)):
         return document if kind else None
     return read(raw.path, raw.text, kind, syntax_of(raw, kind))
 
@@ -55,5 +82,14 @@ def syntax_of(raw: Raw, kind: Kind) -> Syntax:
 
 
 def _finish(document: Document, raw: Raw) -> Document:
-    defects = [Defect("byte-order-mark", Extent(0, 0))] if raw.bom else []
-    return document.with_defects(*defects, newline=raw.newline, bom=raw.bom)
+    """Add what the decoding has seen. A mark at the start is nothing to YAML and Hjson, and too much for `json`."""
+    document = document.with_defects(newline=raw.newline, bom=raw.bom)
+    if not raw.bom:
+        return document
+    mark = Defect("byte-order-mark", Extent(0, 0))
+    if document.syntax == "yaml" or not document.parsed:
+        return document.with_defects(mark)
+    refusal = Defect("not-strict-json", Extent(0, 0), "Unexpected UTF-8 BOM (decode using utf-8-sig)")
+    if document.kind == "deepspeed":
+        return document.with_defects(mark, refusal)
+    return document.with_defects(refusal._replace(name="syntax-error"), mark, data=None, nodes={}, parsed=False)

@@ -77,7 +77,7 @@ def decode(content: bytes, path: str) -> Raw | Unreadable:
     if len(content) > MAX_BYTES:
         return _too_large(path)
     if content.startswith(_UTF16_OR_32):
-        return Unreadable(path, "utf-16", "it is UTF-16 or UTF-32 by its byte order mark; configs are read as UTF-8")
+        return Unreadable(path, "utf-16", "it is UTF-16 or UTF-32 by its byte order mark; configs are opened as UTF-8")
     if b"\0" in content:
         return Unreadable(path, "binary", f"it is not text: there is a NUL byte at offset {content.index(0)}")
     bom = content.startswith(_UTF8_MARK)
@@ -85,7 +85,8 @@ def decode(content: bytes, path: str) -> Raw | Unreadable:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         byte = content[error.start]
-        message = f"it is not UTF-8: byte 0x{byte:02x} at offset {error.start} is invalid ({error.reason})"
+        said = f"byte 0x{byte:02x} at offset {error.start}: {error.reason}"
+        message = f"it is not UTF-8 ({said}); configs are opened as UTF-8, so that a run ends in a UnicodeDecodeError"
         return Unreadable(path, "not-utf-8", message)
     return Raw(path, text[1:] if bom else text, first_newline(text), bom)
 

@@ -1,0 +1,38 @@
+"""Blocks cut out of a larger text: a fenced block of a Markdown page, or a here-document of a shell script."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+
+from distributed_training_backends.model import Extent
+
+MAX_BLOCKS = 20  # of a long page, only the first ones are looked at
+
+_FENCE = re.compile(r"^[ \t]*()(`{3,}|~{3,})[^\r\n`]*(?:\r\n|\r|\n)", re.MULTILINE)
+_HEREDOC = re.compile(r"^[^\r\n#]*<<-?[ \t]*(['\"]?)([A-Za-z_]\w*)\1[^\r\n]*(?:\r\n|\r|\n)", re.MULTILINE)
+_WORDS = re.compile(r"[^\r\n]")
+
+
+def blocks(text: str) -> Iterator[str]:
+    """Give, for each block of a text, the text with blanks in the place of everything else.
+
+    Lines, columns and offsets are thus those of the whole text.
+    """
+    for inner in islice(_extents(text), MAX_BLOCKS):
+        before, after = text[: inner.start], text[inner.end :]
+        yield _WORDS.sub(" ", before) + text[inner.start : inner.end] + _WORDS.sub(" ", after)
+
+
+def _extents(text: str) -> Iterator[Extent]:
+    position = 0
+    while True:
+        openings = [found for form in (_FENCE, _HEREDOC) if (found := form.search(text, position))]
+        if not openings:
+            return
+        opening = min(openings, key=lambda found: found.start())
+        mark = re.escape(opening.group(2))
+        closing = re.compile(rf"^[ \t]*{mark}[ \t]*\r?$", re.MULTILINE).search(text, opening.end())
+        yield Extent(opening.end(), closing.start() if closing else len(text))
+        position = closing.end() if closing else len(text)
