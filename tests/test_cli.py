@@ -4,93 +4,21 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+import stat
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 from jsonschema import Draft202012Validator
-from tests.reports import TARGETS, finding, place
+from tests.conftest import Run
+from tests.fake_judge import FakeJudge
+from tests.reports import TARGETS
 
-from distributed_training_backends import about, api, cli, cli_common, cli_fix, cli_run, installed, schemas
-from distributed_training_backends.model import Applicability, Edit, FileReport, Finding, Fix, Report, Severity, Targets
+from distributed_training_backends import about, api, cli, cli_common, cli_run, installed, schemas
+from distributed_training_backends.model import Report, Targets
 
 ROOT = Path(__file__).resolve().parent.parent
-Run = Callable[..., "tuple[int, str, str]"]
-
-
-def judged(text: str, path: str) -> FileReport:
-    """A judge for tests: misspelt keys are errors with fixes, "odd" is a hint, "crash" breaks it."""
-    if "crash" in text:
-        raise RuntimeError("no\nway")
-    if "limit" in text:
-        told = finding(place(text, 0, 0, path), Severity.INFO, "it is too large")
-        return FileReport(path, None, "unreadable", (told,), None)
-    found = [*_misspelt(text, path), *_odd(text, path)]
-    verdict = "rejected" if any(item.severity is Severity.ERROR for item in found) else "accepted"
-    return FileReport(path, "accelerate", verdict, tuple(found), text)  # type: ignore[arg-type]
-
-
-def _misspelt(text: str, path: str) -> list[Finding]:
-    words = {
-        "confg": ("config_", Applicability.SAFE),
-        "config_": ("config", Applicability.SAFE),
-        "risk": ("calm", Applicability.UNSAFE),
-    }
-    words |= {"trap": ("limit", Applicability.SAFE), "loop": ("loop ", Applicability.SAFE)}
-    return [
-        finding(
-            place(text, hit.start(), hit.end(), path),
-            message=f"{hit.group()} is wrong",
-            fix=Fix(
-                words[hit.group()][1], f"write {words[hit.group()][0]}", (Edit(*hit.span(), words[hit.group()][0]),)
-            ),
-        )
-        for hit in re.finditer("confg|config_|risk|trap|loop", text)
-    ]
-
-
-def _odd(text: str, path: str) -> list[Finding]:
-    hits = re.finditer("odd|warn", text)
-    heavy = {"odd": Severity.INFO, "warn": Severity.WARNING}
-    return [finding(place(text, *hit.span(), path), heavy[hit.group()], code="XCF009", name="odd") for hit in hits]
-
-
-@pytest.fixture
-def calls() -> list[Any]:
-    return []
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, calls: list[Any]) -> Run:
-    """Run the command line in an empty folder, with the judge for tests in the place of the real one."""
-
-    def validate_paths(paths: Sequence[str], options: api.Options, stdin: bytes | None = None) -> Report:
-        calls.append((list(paths), options))
-        texts = [(stdin or b"").decode() if path == "-" else Path(path).read_bytes().decode() for path in paths]
-        return Report(options.targets, tuple(judged(text, path) for text, path in zip(texts, paths, strict=True)))
-
-    def validate_text(
-        text: str, options: api.Options, path: str = "<text>", files: Mapping[str, str] | None = None
-    ) -> Report:
-        calls.append((path, dict(files or {})))
-        return Report(options.targets, (judged(text, path),))
-
-    monkeypatch.setattr(api, "validate_paths", validate_paths)
-    monkeypatch.setattr(api, "validate_text", validate_text)
-    monkeypatch.setattr(api, "default_targets", lambda: TARGETS)
-    for name in ("NO_COLOR", "FORCE_COLOR", "DTB_DEBUG"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(tmp_path)
-
-    def run(*argv: str) -> tuple[int, str, str]:
-        status = cli.main(argv)
-        shown = capsys.readouterr()
-        return status, shown.out, shown.err
-
-    return run
 
 
 @pytest.mark.parametrize(("text", "status"), [("fine", 0), ("odd", 0), ("warn", 0), ("confg", 1), ("limit", 2)])
@@ -216,7 +144,7 @@ def test_a_wrong_call_ends_in_one_line(run: Run, argv: tuple[str, ...], message:
     assert err.count("\n") == 1
 
 
-def test_options_reach_the_judge(run: Run, calls: list[Any]) -> None:
+def test_options_reach_the_judge(run: Run, judge: FakeJudge) -> None:
     Path("x.yaml").write_text("fine")
     codes = sorted({rule.code for rule in api.rules()})
     run(
@@ -226,7 +154,7 @@ def test_options_reach_the_judge(run: Run, calls: list[Any]) -> None:
         *("--launch-complete", "--consumer", "trainer", "--check-imports"),
         *("--select", f"{codes[0].lower()},ACC", "--select", codes[-1], "--ignore", codes[1]),
     )
-    [(paths, options)] = calls
+    [(paths, options)] = judge.calls
     assert paths == ["x.yaml"]
     assert options.targets == Targets("1.10.1", "0.16.0", TARGETS.transformers, "2.6.0")
     context = options.context
@@ -242,12 +170,12 @@ def test_underscores_in_values_stay() -> None:
     assert cli_common.dashed("my_file.yaml") == "my_file.yaml"
 
 
-def test_installed_releases_are_the_targets(run: Run, calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_releases_are_the_targets(run: Run, judge: FakeJudge, monkeypatch: pytest.MonkeyPatch) -> None:
     found = {"accelerate": "1.9.0", "deepspeed": None, "transformers": "4.57.1", "torch": "2.8.0+cpu"}
     monkeypatch.setattr(installed, "releases", lambda libraries: {name: found[name] for name in libraries})
     Path("x.yaml").write_text("fine")
     _, _, err = run("x.yaml", "--installed", "--torch-version", "2.7.0")
-    assert calls[0][1].targets == Targets("1.9.0", TARGETS.deepspeed, "4.57.1", "2.7.0")
+    assert judge.calls[0][1].targets == Targets("1.9.0", TARGETS.deepspeed, "4.57.1", "2.7.0")
     assert err == f"deepspeed is not installed here: judged against deepspeed {TARGETS.deepspeed}\n"
 
 
@@ -348,87 +276,14 @@ def test_a_result_that_cannot_be_written_is_one_line(run: Run) -> None:
     assert "No such file or directory" in err
 
 
-def test_fixes_are_applied_until_none_is_left(run: Run) -> None:
-    Path("x.yaml").write_bytes(b"a: confg # mine\r\nb: confg\r\nc: risk\r\n")
-    status, out, err = run("x.yaml", "--fix")
-    assert Path("x.yaml").read_bytes() == b"a: config # mine\r\nb: config\r\nc: risk\r\n"
-    assert status == 1  # the unsafe one is left
-    assert "risk is wrong" in out
-    assert err.splitlines()[0] == "x.yaml: 4 findings fixed"
-    assert err.splitlines()[1] == "  1: ACC001 write config_"
-
-
-def test_unsafe_fixes_only_when_asked_for(run: Run) -> None:
-    Path("x.yaml").write_text("c: risk\n")
-    assert run("x.yaml", "--fix", "--unsafe-fixes")[0] == 0
-    assert Path("x.yaml").read_text() == "c: calm\n"
-
-
-def test_a_file_without_fixes_is_not_written(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli_fix, "write_atomically", lambda *_: pytest.fail("written"))
-    Path("x.yaml").write_text("c: risk\n")
-    assert run("x.yaml", "--fix")[0] == 1
-    Path("y.yaml").write_text("limit confg\n")
-    assert run("y.yaml", "--fix")[0] == 2
-
-
-def test_a_file_that_cannot_be_written_leaves_the_others_fixed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def write(path: str, text: str) -> None:
-        if path == "a.yaml":
-            raise PermissionError(13, "Permission denied", path)
-        Path(path).write_text(text)
-
-    monkeypatch.setattr(cli_fix, "write_atomically", write)
-    Path("a.yaml").write_text("confg\n")
-    Path("b.yaml").write_text("confg\n")
-    status, _, err = run("a.yaml", "b.yaml", "--fix")
-    assert (status, Path("a.yaml").read_text(), Path("b.yaml").read_text()) == (2, "confg\n", "config\n")
-    assert err.startswith("a.yaml: not fixed: Permission denied\nb.yaml: 2 findings fixed\n")
-
-
-def test_fixes_that_make_things_worse_are_not_written(run: Run) -> None:
-    Path("x.yaml").write_text("a: trap\n")
-    status, _, err = run("x.yaml", "--fix")
-    assert Path("x.yaml").read_text() == "a: trap\n"
-    assert status == 1
-    assert err == "x.yaml: not fixed, because the fixes together would lead to an unreadable file; please report it\n"
-
-
-def test_fixes_that_never_end_are_bounded(run: Run, calls: list[Any]) -> None:
-    Path("x.yaml").write_text("loop")
-    run("x.yaml", "--diff")
-    assert len(calls) == 1 + cli_fix.ROUNDS
-
-
-def test_a_diff_writes_nothing(run: Run) -> None:
-    Path("x.yaml").write_text("a: confg\nb: 1")
-    status, out, err = run("x.yaml", "--diff")
-    assert status == 1
-    assert out == (
-        "--- x.yaml\n+++ x.yaml\n@@ -1,2 +1,2 @@\n-a: confg\n+a: config\n b: 1\n\\ No newline at end of file\n"
-    )
-    assert err == "2 findings would be fixed in 1 file\n"
-    assert Path("x.yaml").read_text() == "a: confg\nb: 1"
-    Path("y.yaml").write_text("c: risk\n")
-    assert run("y.yaml", "--diff") == (0, "", "")
-
-
-def test_a_diff_keeps_line_ends_and_hides_secrets(run: Run) -> None:
-    Path("x.yaml").write_bytes(b"password: tiger\r\na: confg\r\n")
-    _, out, _ = run("x.yaml", "--diff")
-    assert " password: *****\r\n-a: confg\r\n+a: config\r\n" in out
-
-
-def test_a_diff_of_an_unreadable_file_says_so(run: Run) -> None:
-    Path("x.yaml").write_text("limit")
-    assert run("x.yaml", "--diff") == (2, "", "x.yaml: could not be judged; it is too large\n")
-
-
-def test_fixing_one_file_sees_the_others(run: Run, calls: list[Any]) -> None:
-    Path("x.yaml").write_text("confg")
-    Path("ds.json").write_text("{}")
-    run("x.yaml", "./ds.json", "--diff")
-    assert calls[1] == ("x.yaml", {"./ds.json": "{}", "ds.json": "{}"})
+def test_a_device_is_written_to_and_stays_one(run: Run) -> None:
+    Path("x.yaml").write_text("fine")
+    os.mkfifo("pipe")
+    reader = os.open("pipe", os.O_RDONLY | os.O_NONBLOCK)
+    assert run("x.yaml", "--output-format", "json", "--output-file", "pipe") == (0, "", "")
+    assert json.loads(os.read(reader, 100_000))["summary"]["files"] == 1
+    os.close(reader)
+    assert stat.S_ISFIFO(os.stat("pipe").st_mode)
 
 
 def test_secrets_stay_out_of_every_stream(run: Run) -> None:
@@ -457,36 +312,3 @@ def test_help_shows_examples_that_parse(run: Run) -> None:
     assert len(examples) == 2
     for example in examples:
         assert cli.build_parser().read(example.split()).paths
-
-
-USUAL = [
-    "fsdp.yaml",
-    "configs/fsdp2_llama.yml",
-    "accelerate_config.yaml",
-    "default_config.yaml",
-    "deepspeed_zero3.yaml",
-]
-USUAL += ["zero3.json", "ds_config.json", "configs/ds_z3_offload.json", "zero_stage2_config.json", "multi_gpu.yaml"]
-OTHER = ["package.json", "tsconfig.json", "docker-compose.yml", ".github/workflows/ci.yml", "mkdocs.yml", "fsdp.py"]
-
-
-def hooks() -> list[dict[str, Any]]:
-    loaded: list[dict[str, Any]] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
-    return loaded
-
-
-def test_hooks_call_a_command_of_the_wheel_with_options_that_exist() -> None:
-    commands = re.findall(
-        r'^([\w-]+) = "distributed_training_backends\.', (ROOT / "pyproject.toml").read_text(), re.MULTILINE
-    )
-    assert [hook["id"] for hook in hooks()] == ["validate-backend-config", "fix-backend-config"]
-    for hook in hooks():
-        command, *flags = hook["entry"].split()
-        assert command in commands
-        assert cli.build_parser().read([*flags, "x.yaml"]).paths == ["x.yaml"]
-
-
-@pytest.mark.parametrize("hook", hooks(), ids=lambda hook: hook["id"])
-def test_hooks_take_the_usual_names_and_no_others(hook: dict[str, Any]) -> None:
-    assert [name for name in USUAL if not re.search(hook["files"], name)] == []
-    assert [name for name in OTHER if re.search(hook["files"], name)] == []

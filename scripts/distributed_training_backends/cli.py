@@ -105,9 +105,9 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _print_schema(args: argparse.Namespace) -> int:
-    from distributed_training_backends import api, schemas
+    from distributed_training_backends import api
 
-    schema = schemas.schema(args.schema, common.targets_from(args, api.default_targets()))
+    schema = api.editor_schema(args.schema, common.targets_from(args, api.default_targets()))
     common.emit(json.dumps(schema, indent=2) + "\n", args.output_file)
     return 0
 

@@ -159,15 +159,25 @@ def note(text: str) -> None:
 def emit(text: str, output_file: str | None = None) -> None:
     """Write a result to standard output, or to a file as a whole."""
     if output_file is not None:
-        from distributed_training_backends.fix import write_atomically
-
-        write_atomically(output_file, text)
+        _write(output_file, text)
         return
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:  # nobody reads on; the exit status still tells the verdict
         _abandon_stdout()
+
+
+def _write(path: str, text: str) -> None:
+    from distributed_training_backends.fix import write_atomically
+
+    if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device is written to, never replaced
+        with open(path, "w", encoding="utf-8", errors="surrogateescape") as stream:
+            stream.write(text)
+        return
+    failure = write_atomically(path, text)
+    if failure is not None:
+        raise UsageError(f"{failure.path}: {failure.message}")
 
 
 def wants_color(stream: Any) -> bool:

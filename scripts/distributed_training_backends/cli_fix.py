@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping
 from os.path import normpath
 from typing import NamedTuple
 
-from distributed_training_backends.fix import apply, write_atomically
-
 from distributed_training_backends import api, cli_run
 from distributed_training_backends import cli_common as common
+from distributed_training_backends.fix import apply, write_atomically
 from distributed_training_backends.model import Applicability, FileReport, Finding, Report, Severity
 from distributed_training_backends.render.style import counted
 
@@ -89,10 +88,9 @@ def _is_worse(before: FileReport, after: FileReport) -> bool:
 
 def _write(change: Settled) -> bool:
     """Write one file and tell what was fixed, or why it could not be; the other files are written all the same."""
-    try:
-        write_atomically(change.before.path, change.text)
-    except OSError as error:
-        common.note(f"{change.before.path}: not fixed: {error.strerror}")
+    failure = write_atomically(change.before.path, change.text)
+    if failure is not None:
+        common.note(f"{failure.path}: not fixed: {failure.message}")
         return False
     common.note(f"{change.before.path}: {counted(len(change.fixed), 'finding')} fixed")
     for finding in change.fixed:

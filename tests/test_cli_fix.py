@@ -1,0 +1,93 @@
+"""--fix and --diff on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.conftest import Run
+from tests.fake_judge import FakeJudge
+
+from distributed_training_backends import cli_fix
+from distributed_training_backends.fix import WriteFailure, write_atomically
+
+
+def test_fixes_are_applied_until_none_is_left(run: Run) -> None:
+    Path("x.yaml").write_bytes(b"a: confg # mine\r\nb: confg\r\nc: risk\r\n")
+    status, out, err = run("x.yaml", "--fix")
+    assert Path("x.yaml").read_bytes() == b"a: config # mine\r\nb: config\r\nc: risk\r\n"
+    assert status == 1  # the unsafe one is left
+    assert "risk is wrong" in out
+    assert err.splitlines()[0] == "x.yaml: 4 findings fixed"
+    assert err.splitlines()[1] == "  1: ACC001 write config_"
+
+
+def test_unsafe_fixes_only_when_asked_for(run: Run) -> None:
+    Path("x.yaml").write_text("c: risk\n")
+    assert run("x.yaml", "--fix", "--unsafe-fixes")[0] == 0
+    assert Path("x.yaml").read_text() == "c: calm\n"
+
+
+def test_a_file_without_fixes_is_not_written(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli_fix, "write_atomically", lambda *_: pytest.fail("written"))
+    Path("x.yaml").write_text("c: risk\n")
+    assert run("x.yaml", "--fix")[0] == 1
+    Path("y.yaml").write_text("limit confg\n")
+    assert run("y.yaml", "--fix")[0] == 2
+
+
+def test_a_file_that_cannot_be_written_leaves_the_others_fixed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(path: str, text: str) -> WriteFailure | None:
+        return WriteFailure(path, "it is sealed") if path == "a.yaml" else write_atomically(path, text)
+
+    monkeypatch.setattr(cli_fix, "write_atomically", write)
+    Path("a.yaml").write_text("confg\n")
+    Path("b.yaml").write_text("confg\n")
+    status, _, err = run("a.yaml", "b.yaml", "--fix")
+    assert (status, Path("a.yaml").read_text(), Path("b.yaml").read_text()) == (2, "confg\n", "config\n")
+    assert err.startswith("a.yaml: not fixed: it is sealed\nb.yaml: 2 findings fixed\n")
+
+
+def test_fixes_that_make_things_worse_are_not_written(run: Run) -> None:
+    Path("x.yaml").write_text("a: trap\n")
+    status, _, err = run("x.yaml", "--fix")
+    assert Path("x.yaml").read_text() == "a: trap\n"
+    assert status == 1
+    assert err == "x.yaml: not fixed, because the fixes together would lead to an unreadable file; please report it\n"
+
+
+def test_fixes_that_never_end_are_bounded(run: Run, judge: FakeJudge) -> None:
+    Path("x.yaml").write_text("loop")
+    run("x.yaml", "--diff")
+    assert len(judge.calls) == 1 + cli_fix.ROUNDS
+
+
+def test_a_diff_writes_nothing(run: Run) -> None:
+    Path("x.yaml").write_text("a: confg\nb: 1")
+    status, out, err = run("x.yaml", "--diff")
+    assert status == 1
+    assert out == (
+        "--- x.yaml\n+++ x.yaml\n@@ -1,2 +1,2 @@\n-a: confg\n+a: config\n b: 1\n\\ No newline at end of file\n"
+    )
+    assert err == "2 findings would be fixed in 1 file\n"
+    assert Path("x.yaml").read_text() == "a: confg\nb: 1"
+    Path("y.yaml").write_text("c: risk\n")
+    assert run("y.yaml", "--diff") == (0, "", "")
+
+
+def test_a_diff_keeps_line_ends_and_hides_secrets(run: Run) -> None:
+    Path("x.yaml").write_bytes(b"password: tiger\r\na: confg\r\n")
+    _, out, _ = run("x.yaml", "--diff")
+    assert " password: *****\r\n-a: confg\r\n+a: config\r\n" in out
+
+
+def test_a_diff_of_an_unreadable_file_says_so(run: Run) -> None:
+    Path("x.yaml").write_text("limit")
+    assert run("x.yaml", "--diff") == (2, "", "x.yaml: could not be judged; it is too large\n")
+
+
+def test_fixing_one_file_sees_the_others(run: Run, judge: FakeJudge) -> None:
+    Path("x.yaml").write_text("confg")
+    Path("ds.json").write_text("{}")
+    run("x.yaml", "./ds.json", "--diff")
+    assert judge.calls[1] == ("x.yaml", {"./ds.json": "{}", "ds.json": "{}"})
