@@ -15,7 +15,7 @@ import pytest
 
 from distributed_training_backends import versions
 from distributed_training_backends.knowledge import accelerate, accelerate_api, history
-from distributed_training_backends.resources import DATA, load_json
+from distributed_training_backends.resources import load_json
 
 NEWEST = accelerate.for_release("1.15.0")
 DYNAMO_BACKENDS_OF_0_21 = (
@@ -33,7 +33,7 @@ def runs_of(tree: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...]
 
 @pytest.mark.parametrize("file", FILES)
 def test_data_files_fit_their_schemas(file: str) -> None:
-    schema = json.loads((DATA / "schemas" / file.replace(".json", ".schema.json")).read_text(encoding="utf-8"))
+    schema = load_json("schemas/" + file.replace(".json", ".schema.json"))
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.Draft202012Validator(schema).validate(load_json(file))
 

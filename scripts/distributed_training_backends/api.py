@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from os.path import dirname, isdir, isfile, join, normpath
-from typing import Any
+from typing import Any, NamedTuple
 
 from distributed_training_backends import validate
 from distributed_training_backends.model import Context, FileReport, Report, Targets
@@ -122,8 +121,7 @@ def editor_schema(kind: str, targets: Targets) -> dict[str, Any]:
     return schemas.schema(kind, targets)
 
 
-@dataclass(frozen=True)
-class RuleInfo:
+class RuleInfo(NamedTuple):
     """A rule as lists show it."""
 
     code: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from distributed_training_backends.cli_common import UsageError
@@ -23,7 +22,7 @@ def rules_listing(rules: Sequence[RuleInfo], output_format: str) -> str:
 
 def _rule_data(rule: RuleInfo) -> dict[str, object]:
     severities = [{"severity": severity, "releases": releases} for severity, releases in rule.severities]
-    return {**asdict(rule), "severities": severities}
+    return {**rule._asdict(), "severities": severities}
 
 
 def _severities(rule: RuleInfo) -> str:

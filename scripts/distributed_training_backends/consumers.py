@@ -8,7 +8,6 @@ the others are one info.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from distributed_training_backends.model import Consumer, Finding, Severity
@@ -60,7 +59,7 @@ def holds_auto(data: Any) -> bool:
 
 def as_warning(finding: Finding, reader: Consumer) -> Finding:
     """What a meant reader refuses, while another one takes the file."""
-    return replace(finding, severity=Severity.WARNING, message=f"{NAMES[reader]} refuses this: {finding.message}")
+    return finding._replace(severity=Severity.WARNING, message=f"{NAMES[reader]} refuses this: {finding.message}")
 
 
 def others_refuse(readers: Sequence[Consumer], by_reader: Findings) -> Finding:
@@ -69,7 +68,11 @@ def others_refuse(readers: Sequence[Consumer], by_reader: Findings) -> Finding:
     said = "; ".join(f"{NAMES[reader]}: {errors(by_reader[reader])[0].message}" for reader in readers)
     names = " and ".join(NAMES[reader] for reader in readers)
     message = f"{names} would refuse this file (--consumer chooses the reader). {said}"
-    return replace(
-        first, code="DSP000", name="other-readers-refuse", severity=Severity.INFO, message=message, fix=None,
+    return first._replace(
+        code="DSP000",
+        name="other-readers-refuse",
+        severity=Severity.INFO,
+        message=message,
+        fix=None,
         reference="references/rules/deepspeed.md#dsp000",
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, NamedTuple
 
@@ -62,8 +61,7 @@ class Edit(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True)
-class Fix:
+class Fix(NamedTuple):
     """Edits that belong together, with the promise that they carry."""
 
     applicability: Applicability
@@ -71,8 +69,7 @@ class Fix:
     edits: tuple[Edit, ...]
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """One thing that a rule says about one place."""
 
     code: str
@@ -90,8 +87,7 @@ class Finding:
         return (self.place.extent.start, self.severity.rank, self.code, self.message)
 
 
-@dataclass(frozen=True)
-class Targets:
+class Targets(NamedTuple):
     """The releases that a verdict is about."""
 
     accelerate: str
@@ -101,20 +97,14 @@ class Targets:
 
     def items(self) -> Iterator[tuple[str, str]]:
         """Give (library, release) pairs in the order of the report."""
-        yield from (
-            ("accelerate", self.accelerate),
-            ("deepspeed", self.deepspeed),
-            ("transformers", self.transformers),
-            ("torch", self.torch),
-        )
+        return zip(self._fields, self, strict=True)
 
     def of(self, library: str) -> str:
         """Give the release of one library."""
         return dict(self.items())[library]
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(NamedTuple):
     """What the config leaves open and the caller knows; None is an open question.
 
     `launched` says that the launch command is known in full, so that what it leaves open is an error.
@@ -132,25 +122,23 @@ class Context:
     arguments: tuple[tuple[str, object], ...] = ()
 
 
-@dataclass(frozen=True)
-class FileReport:
+class FileReport(NamedTuple):
     """What is said about one file. `text` is kept for renderers that show source lines; None if unread."""
 
     path: str
     kind: Kind | None
     verdict: Verdict
     findings: tuple[Finding, ...]
-    text: str | None = field(default=None, repr=False, compare=False)
+    text: str | None = None
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(NamedTuple):
     """The answer to one call: the targets and a report for each file."""
 
     targets: Targets
     files: tuple[FileReport, ...]
 
-    def count(self, severity: Severity) -> int:
+    def total(self, severity: Severity) -> int:
         """Count the findings of one severity over all files."""
         return sum(finding.severity is severity for file in self.files for finding in file.findings)
 

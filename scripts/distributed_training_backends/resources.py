@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from pathlib import Path
+from os.path import dirname, join
 from typing import Any
 
-DATA = Path(__file__).parent / "data"
+DATA = join(dirname(__file__), "data")
 
 
 @cache
 def load_json(name: str) -> Any:
     """The content of a data file, read once. Callers share it and must not change it."""
-    return json.loads((DATA / name).read_bytes())
+    with open(join(DATA, name), "rb") as file:
+        return json.load(file)

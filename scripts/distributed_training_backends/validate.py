@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from distributed_training_backends.sources.comments import ignores
 
@@ -30,12 +29,11 @@ from distributed_training_backends.sources.limits import Unreadable
 READERS: tuple[Consumer, ...] = ("deepspeed", "accelerate", "trainer")
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(NamedTuple):
     """How to judge: the targets, the context, a forced kind, and which codes to show (prefixes of codes)."""
 
     targets: Targets
-    context: Context = field(default_factory=Context)
+    context: Context = Context()
     kind: Kind | None = None
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()

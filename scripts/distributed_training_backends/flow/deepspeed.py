@@ -8,7 +8,6 @@ Accelerate. What stands in for a value that only the run knows is a plain exampl
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal
 
@@ -25,13 +24,13 @@ MISSING = object()
 PRECISIONS = ("fp16", "bf16")
 
 
-@dataclass(frozen=True, eq=False)
 class Reading:
     """What DeepSpeed is given. `data` is the filled config, `filled` the dotted paths that a reader put there."""
 
-    file: DeepSpeedFile
-    data: dict[str, Any]
-    filled: frozenset[str]
+    def __init__(self, file: DeepSpeedFile, data: dict[str, Any], filled: frozenset[str]) -> None:
+        self.file = file
+        self.data = data
+        self.filled = filled
 
     @property
     def document(self) -> Document:

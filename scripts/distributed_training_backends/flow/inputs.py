@@ -6,7 +6,6 @@ An input that is None skips the rules that ask for it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from distributed_training_backends.flow.launch import Launch, is_cluster, launch_of
@@ -14,15 +13,17 @@ from distributed_training_backends.model import Consumer, Context, Targets
 from distributed_training_backends.sources.document import Document
 
 
-@dataclass(frozen=True, eq=False)
 class DeepSpeedFile:
     """A DeepSpeed config in the hands of one reader. `launch` is the Accelerate config that names it, if any."""
 
-    document: Document
-    consumer: Consumer
-    targets: Targets
-    context: Context
-    launch: Launch | None = None
+    def __init__(
+        self, document: Document, consumer: Consumer, targets: Targets, context: Context, launch: Launch | None = None
+    ) -> None:
+        self.document = document
+        self.consumer: Consumer = consumer
+        self.targets = targets
+        self.context = context
+        self.launch = launch
 
     @property
     def release(self) -> str:

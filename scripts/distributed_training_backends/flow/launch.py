@@ -9,7 +9,6 @@ several faults. Sources: 1.15.0 and older releases, commands/launch.py and comma
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from distributed_training_backends.knowledge import accelerate as knowledge
@@ -49,16 +48,24 @@ class Arg(NamedTuple):
     pointer: Pointer | None = None
 
 
-@dataclass(frozen=True, eq=False)
 class Launch:
     """A cluster config after the merge with the launch options. `arguments` is keyed by the options' destinations."""
 
-    document: Document
-    release: str
-    route: Route
-    distributed_type: Any
-    arguments: Mapping[str, Arg]
-    context: Context
+    def __init__(
+        self,
+        document: Document,
+        release: str,
+        route: Route,
+        distributed_type: Any,
+        arguments: Mapping[str, Arg],
+        context: Context,
+    ) -> None:
+        self.document = document
+        self.release = release
+        self.route: Route = route
+        self.distributed_type = distributed_type
+        self.arguments = arguments
+        self.context = context
 
     def value(self, name: str) -> Any:
         """The value of an option; None when no such option exists."""

@@ -6,7 +6,6 @@ Every fact comes from `data/accelerate.json`, as spans of releases. `for_release
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
@@ -58,11 +57,11 @@ class Prefix(NamedTuple):
         return key if has_mark else self.text + key
 
 
-@dataclass(frozen=True)
 class AccelerateRelease:
     """The knowledge about one release. Mappings are built on first use and shared: do not change them."""
 
-    release: str
+    def __init__(self, release: str) -> None:
+        self.release = release
 
     def section(self, *path: str) -> dict[str, Any]:
         return history.at(DATA, path, self.release)

@@ -7,7 +7,6 @@ release stand for all of its minor version.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -50,11 +49,11 @@ class Argument(NamedTuple):
     instance: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
 class TransformersRelease:
     """The knowledge about one minor version. Mappings are built on first use and shared: do not change them."""
 
-    release: str
+    def __init__(self, release: str) -> None:
+        self.release = release
 
     @cached_property
     def fsdp_keys(self) -> Mapping[str, FsdpKey]:

@@ -12,7 +12,7 @@ FORMAT_VERSION = 1
 
 def report_data(report: Report) -> dict[str, Any]:
     """Give the report as plain data; the order of the keys is part of the contract."""
-    errors, warnings, infos = (report.count(severity) for severity in Severity)
+    errors, warnings, infos = (report.total(severity) for severity in Severity)
     return {
         "version": FORMAT_VERSION,
         "targets": dict(report.targets.items()),

@@ -5,8 +5,6 @@ A mask is as long as what it hides, so that columns, carets and the offsets of e
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from distributed_training_backends.model import Applicability, Edit, FileReport, Finding, Fix, Place, Report
 
 # What every secret that can be found has about it; most texts have none of these, and cost one search.
@@ -35,19 +33,18 @@ def redact(text: str) -> str:
 
 def redact_report(report: Report) -> Report:
     """Give the same report without secrets."""
-    return replace(report, files=tuple(_file(file) for file in report.files))
+    return report._replace(files=tuple(_file(file) for file in report.files))
 
 
 def _file(file: FileReport) -> FileReport:
     if not file.findings:
         return file
     text = None if file.text is None else redact(file.text)
-    return replace(file, findings=tuple(_finding(finding) for finding in file.findings), text=text)
+    return file._replace(findings=tuple(_finding(finding) for finding in file.findings), text=text)
 
 
 def _finding(finding: Finding) -> Finding:
-    return replace(
-        finding,
+    return finding._replace(
         message=redact(finding.message),
         place=_place(finding.place),
         fix=_fix(finding.fix) if finding.fix else None,

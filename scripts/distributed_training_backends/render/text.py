@@ -56,7 +56,7 @@ def _notes(finding: Finding) -> Iterator[str]:
 
 def summary_of(report: Report, style: Style) -> str:
     """Count in one line what was found, for which releases, and what can be fixed; nothing to say is "" when quiet."""
-    errors, warnings, infos = (report.count(severity) for severity in Severity)
+    errors, warnings, infos = (report.total(severity) for severity in Severity)
     unreadable = sum(file.verdict == "unreadable" for file in report.files)
     if style.least is Severity.ERROR and not errors and not unreadable:
         return ""

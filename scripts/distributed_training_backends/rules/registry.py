@@ -11,7 +11,6 @@ yields hits. Its docstring is its documentation. The severity may differ from re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from distributed_training_backends.model import Applicability, Pointer, Severity
@@ -65,8 +64,7 @@ class Hit(NamedTuple):
     related: tuple[At, ...] = ()
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """A registered rule."""
 
     code: str
@@ -75,7 +73,7 @@ class Rule:
     inputs: tuple[str, ...]
     severities: tuple[tuple[Severity, str], ...]
     library: Library = "accelerate"
-    links: tuple[str, ...] = field(default=())
+    links: tuple[str, ...] = ()
 
     @property
     def documentation(self) -> str:
