@@ -112,7 +112,7 @@ def block_breaks_merge(accelerate: Document, launch: Launch, targets: Targets) -
             yield Hit(accelerate.value(block), text)
 
 
-@rule("ACC014", "mapping-for-a-value", warning="*")
+@rule("ACC014", "mapping-for-a-value", error="*")
 def mapping_for_a_value(accelerate: Document, launch: Launch) -> Iterator[Hit]:
     """A mapping where a single value belongs.
 
@@ -126,7 +126,7 @@ def mapping_for_a_value(accelerate: Document, launch: Launch) -> Iterator[Hit]:
         if isinstance(value, dict) and key not in BLOCKS and key not in SEPARATE and key not in CHECKED_ELSEWHERE:
             fails = key == "use_cpu" and key not in options
             text = f"{key} is a mapping, which accelerate takes for a block of settings; write a single value"
-            yield Hit(accelerate.value(key), text, severity=Severity.ERROR if fails else None)
+            yield Hit(accelerate.value(key), text, severity=None if fails else Severity.WARNING)
 
 
 def breaks(block: str, value: object, launch: Launch) -> bool:

@@ -44,7 +44,7 @@ def unreadable_text(accelerate: Document) -> Iterator[Hit]:
     `load_config_from_file`.
     """
     for defect in accelerate.defects:
-        if defect.name == "syntax-error" or (accelerate.syntax == "json" and not accelerate.parsed):
+        if defect.name in ("syntax-error", "not-strict-json"):
             at = accelerate.stretch(defect.extent)
             yield Hit(at, f"the file cannot be parsed: {defect.detail or defect.name.replace('-', ' ')}")
             return
