@@ -1,0 +1,211 @@
+"""What the FSD rules and the table of values say about an FSDP block, release by release.
+
+The verdicts are those of the releases themselves: each refused value was refused by the release named, and each
+accepted one got through `Accelerator()`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from distributed_training_backends.api import default_targets, validate_text
+from distributed_training_backends.flow.launch import Launch, launch_of
+from distributed_training_backends.knowledge import accelerate as knowledge
+from distributed_training_backends.model import Context, Finding, Targets
+from distributed_training_backends.resources import load_json
+from distributed_training_backends.rules import values
+from distributed_training_backends.rules.readings import READERS, read
+from distributed_training_backends.validate import Options
+from distributed_training_backends.versions import covers
+
+DATA = Path(values.__file__).parent.parent / "data"
+HEAD = {"distributed_type": "FSDP", "num_processes": 8, "mixed_precision": "bf16"}
+NEWEST = knowledge.RELEASES[-1]
+
+
+def findings(block: dict[str, Any], release: str = NEWEST, **top: Any) -> list[Finding]:
+    """The findings about a JSON config with this `fsdp_config`."""
+    newest = default_targets()
+    targets = Targets(release, newest.deepspeed, newest.transformers, newest.torch)
+    text = json.dumps({**HEAD, **top, "fsdp_config": block})
+    return list(validate_text(text, Options(targets, kind="accelerate"), "config.json").files[0].findings)
+
+
+def codes(block: dict[str, Any], release: str = NEWEST, severity: str = "error", **top: Any) -> set[str]:
+    """The codes of one severity."""
+    return {item.code for item in findings(block, release, **top) if item.severity.value == severity}
+
+
+def test_the_table_keeps_to_its_schema() -> None:
+    schema = json.loads((DATA / "schemas" / "accelerate_values.schema.json").read_text("utf-8"))
+    jsonschema.validate(load_json(values.DATA), schema)
+    assert set(schema["$defs"]["row"]["properties"]["read"]["enum"]) == set(READERS)
+
+
+def test_every_option_in_the_table_is_read_by_some_release() -> None:
+    for option, rows in values.table().items():
+        for row in rows:
+            covered = [name for name in knowledge.RELEASES if covers(row.releases, name)]
+            assert covered, f"{option}: no release in {row.releases}"
+            known = knowledge.for_release(covered[-1])
+            looked_at = option in known.options or any(option in found for found in known.reads.values())
+            assert looked_at or option.startswith("fp8_"), f"{option} in {covered[-1]}"
+
+
+def test_conditions_and_defects_name_options() -> None:
+    everything = {name for release in knowledge.RELEASES for name in knowledge.for_release(release).options}
+    rows = [row.when for found in values.table().values() for row in found]
+    defects = load_json(values.DATA)["defects"]
+    named = {name for when in [*rows, *(item["when"] for item in defects)] for name in when}
+    assert named <= everything
+    assert {item["at"] for item in defects} <= everything | {"distributed_type"}
+
+
+@pytest.mark.parametrize(
+    ("release", "value", "refused"),
+    [
+        ("0.20.3", "FULL_SHARD", True),
+        ("0.25.0", 1, False),
+        ("0.25.0", "5", False),
+        ("0.25.0", 6, True),
+        ("0.26.1", "FULL_SHARD", False),
+        ("0.33.0", "full_shard", True),
+        ("0.33.0", "4", False),
+        ("0.34.2", "full_shard", False),
+        ("1.15.0", "_HYBRID_SHARD_ZERO2", False),
+        ("1.15.0", "FULL-SHARD", True),
+        ("1.15.0", None, True),
+    ],
+)
+def test_sharding_strategy_by_release(release: str, value: object, refused: bool) -> None:
+    assert ("FSD001" in codes({"fsdp_sharding_strategy": value}, release)) is refused
+
+
+@pytest.mark.parametrize("value", [True, "yes", "ON", 1, "0", "f"])
+def test_truth_words(value: object) -> None:
+    assert not codes({"fsdp_offload_params": value})
+
+
+@pytest.mark.parametrize("value", [None, 2, 1.0, "maybe", "", [], {"a": 1}])
+def test_what_is_no_truth_word(value: object) -> None:
+    assert codes({"fsdp_offload_params": value}) == {"FSD001"}
+
+
+def test_offload_before_truth_words_counts_only_true() -> None:
+    assert not codes({"fsdp_sharding_strategy": 1, "fsdp_offload_params": "maybe"}, "0.20.3")
+    assert codes({"fsdp_sharding_strategy": 1, "fsdp_offload_params": "yes"}, "0.20.3", "warning") == {"FSD001"}
+
+
+@pytest.mark.parametrize(("release", "refused"), [("0.33.0", False), ("0.34.2", True), ("1.7.0", True)])
+def test_unknown_wrap_policy_is_ignored_by_old_releases(release: str, refused: bool) -> None:
+    block = {"fsdp_auto_wrap_policy": "TRANSFORMER_WRAP"}
+    assert ("FSD001" in codes(block, release)) is refused
+    assert ("FSD001" in codes(block, release, "warning")) is not refused
+
+
+@pytest.mark.parametrize(("release", "refused"), [("0.34.2", True), ("1.12.0", True), ("1.13.0", False)])
+def test_default_of_min_num_params_was_a_float(release: str, refused: bool) -> None:
+    assert ("FSD001" in codes({"fsdp_auto_wrap_policy": "SIZE_BASED_WRAP"}, release)) is refused
+
+
+def test_version_without_reshard_and_with_it() -> None:
+    assert codes({"fsdp_version": 3}) >= {"FSD007"}
+    with_strategy = {"fsdp_version": 3, "fsdp_reshard_after_forward": "FULL_SHARD"}
+    assert codes(with_strategy) == {"FSD007"}
+    assert not codes(with_strategy, mixed_precision="no")
+    assert "FSD007" in codes(with_strategy, severity="warning", mixed_precision="no")
+
+
+@pytest.mark.parametrize("release", ["1.6.0", "1.15.0"])
+def test_full_state_dict_under_fsdp2(release: str) -> None:
+    block = {"fsdp_version": 2, "fsdp_state_dict_type": "FULL_STATE_DICT"}
+    assert ("FSD008" in codes(block, release)) is (release == "1.6.0")
+
+
+@pytest.mark.parametrize(
+    ("block", "severity"),
+    [
+        ({"fsdp_reshard_after_forward": "FULL_SHARD"}, "info"),
+        ({"fsdp_reshard_after_forward": "SHARD_GRAD_OP"}, "warning"),
+        ({"fsdp_reshard_after_forward": "no_shard", "fsdp_sharding_strategy": "NO_SHARD"}, "info"),
+    ],
+)
+def test_reshard_under_fsdp1_weighs_what_takes_effect(block: dict[str, Any], severity: str) -> None:
+    assert "FSD003" in codes(block, severity=severity)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "severity"),
+    [("FULL_SHARD", "info"), (1, "info"), ("SHARD_GRAD_OP", "warning"), ("HYBRID_SHARD", "warning"), ("x", "warning")],
+)
+def test_strategy_under_fsdp2_weighs_what_takes_effect(strategy: object, severity: str) -> None:
+    assert "FSD004" in codes({"fsdp_version": 2, "fsdp_sharding_strategy": strategy}, severity=severity)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "severity"),
+    [
+        ("fsdp_forward_prefetch", True, "warning"),
+        ("fsdp_forward_prefetch", False, "info"),
+        ("fsdp_use_orig_params", "false", "warning"),
+        ("fsdp_use_orig_params", True, "info"),
+        ("fsdp_backward_prefetch", "BACKWARD_POST", "warning"),
+        ("fsdp_backward_prefetch", "NO_PREFETCH", "info"),
+        ("fsdp_min_num_params", 2000, "warning"),
+        ("fsdp_min_num_params", 100000000, "info"),
+    ],
+)
+def test_unread_under_fsdp2(key: str, value: object, severity: str) -> None:
+    block = {"fsdp_version": 2, "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP", key: value}
+    assert "FSD002" in codes(block, severity=severity)
+
+
+def test_sync_and_loading_go_by_truth_of_python() -> None:
+    quoted = {"fsdp_cpu_ram_efficient_loading": "false", "fsdp_sync_module_states": False}
+    assert codes(quoted) == {"FSD005"}
+    assert not codes({"fsdp_cpu_ram_efficient_loading": False, "fsdp_sync_module_states": False})
+    assert not codes({"fsdp_cpu_ram_efficient_loading": "true", "fsdp_sync_module_states": "false"})
+    assert "FSD005" not in codes({"fsdp_sharding_strategy": 1, "fsdp_sync_module_states": False}, "0.23.0")
+
+
+def test_fixes_of_values() -> None:
+    [fix] = [item.fix for item in findings({"fsdp_sharding_strategy": "FULL_SHARD"}, "0.25.0") if item.code == "FSD001"]
+    assert fix is not None
+    assert (fix.applicability.value, fix.title) == ("safe", "write 1")
+
+
+def launch(block: dict[str, Any], release: str = NEWEST) -> Launch:
+    """The merged launch of such a file, as rules get it."""
+    from distributed_training_backends.api import from_text
+    from distributed_training_backends.sources import load
+    from distributed_training_backends.sources.document import Document
+
+    document = load.load(from_text("config.json", json.dumps({**HEAD, "fsdp_config": block})), "accelerate")
+    assert isinstance(document, Document)
+    found = launch_of(document, release, Context())
+    assert found is not None
+    return found
+
+
+def test_meaning_is_the_same_for_all_spellings() -> None:
+    for spelling in (2, "2", " 2"):
+        assert values.meaning(launch({"fsdp_version": spelling}), "fsdp_version") == 2
+    for spelling in ("shard_grad_op", 2, "2"):
+        assert values.meaning(launch({"fsdp_sharding_strategy": spelling}), "fsdp_sharding_strategy") == "SHARD_GRAD_OP"
+    assert values.meaning(launch({}), "fsdp_use_orig_params") is True
+    assert values.meaning(launch({}, "0.24.1"), "fsdp_use_orig_params") is False
+
+
+@pytest.mark.parametrize("text", ["4", " 4", "1_000", "+4", "-1"])
+def test_integers_are_read_as_python_reads_them(text: str) -> None:
+    assert read({"read": "integer"}, text, NEWEST).meaning == int(text)
+
+
+def test_every_row_of_the_checks_is_covered() -> None:
+    listed = json.loads((Path(__file__).parent / "cases" / "coverage-fsdp.json").read_text("utf-8"))
+    assert {f"FS{number:02d}" for number in range(1, 27)} | {"CNV1"} == set(listed)
