@@ -11,7 +11,6 @@ import io
 import os
 import sys
 import tempfile
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,7 +67,7 @@ def page(family: str) -> str:
 
 def row(rule: Rule) -> str:
     """A line of the table."""
-    summary = rule.summary.replace("|", "\\|").replace("\n", " ")
+    summary = rule.summary.replace("|", "\\|")
     return f"| [{rule.code}](#{rule.code.lower()}) | {rule.name} | {severity_words(rule)} | {summary} |\n"
 
 
@@ -78,8 +77,7 @@ def section(rule: Rule) -> Iterator[str]:
     yield ""
     yield f"**{rule.name}** ({severity_words(rule)}; releases of {rule.library})"
     yield ""
-    first, _, rest = rule.documentation.strip().partition("\n")
-    yield first + "\n" + textwrap.dedent(rest)
+    yield rule.documentation
     yield ""
     if rule.code not in WITHOUT_EXAMPLES:
         for example in read_cases(rule.code):

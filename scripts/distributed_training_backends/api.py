@@ -148,4 +148,4 @@ def explain(code: str) -> str | None:
     """The documentation of a rule, or None for an unknown code."""
     catalog.load()
     rule = RULES.get(code.upper())
-    return f"{rule.code} {rule.name}\n\n{rule.documentation.strip()}\n\nSee {rule.page}\n" if rule else None
+    return f"{rule.code} {rule.name}\n\n{rule.documentation}\n\nSee {rule.page}\n" if rule else None

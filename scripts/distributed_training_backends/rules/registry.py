@@ -11,6 +11,7 @@ yields hits. Its docstring is its documentation. The severity may differ from re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from textwrap import dedent
 from typing import Any, Literal, NamedTuple
 
 from distributed_training_backends.model import Applicability, Pointer, Severity
@@ -77,13 +78,14 @@ class Rule(NamedTuple):
 
     @property
     def documentation(self) -> str:
-        """The docstring, as written."""
-        return self.check.__doc__ or ""
+        """The docstring, without the indentation of the code."""
+        first, _, rest = (self.check.__doc__ or "").strip().partition("\n")
+        return f"{first}\n{dedent(rest)}".strip()
 
     @property
     def summary(self) -> str:
         """The first sentence of the documentation."""
-        return self.documentation.strip().split("\n\n")[0].replace("\n    ", " ")
+        return self.documentation.split("\n\n")[0].replace("\n", " ")
 
     @property
     def page(self) -> str:
