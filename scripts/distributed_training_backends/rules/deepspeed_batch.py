@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from distributed_training_backends.flow.deepspeed import Reading, read
@@ -146,3 +146,32 @@ def holds(total: Any, micro: Any, steps: Any, world: int) -> bool:
     elif micro is None:
         micro = total // world // steps
     return bool(micro > 0 and steps > 0 and total == micro * steps * world)
+
+
+@rule("DSP049", "processes-do-not-divide", error="0.10.0..", of="deepspeed")
+def processes_do_not_divide(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """A size of a group of processes that does not fit the number of processes, where that is known.
+
+    `zero_hpz_partition_size` and `autoep_size` have to divide it; `autotp_size` may not be above it, because Accelerate
+    makes a device mesh of that size. Source: 0.19.8, utils/groups.py, `_create_zero_param_parallel_group`;
+    module_inject/auto_ep_folding.py, `build_folding_spec`; accelerate 1.15.0, `_prepare_deepspeed`.
+    """
+    reading = read(deepspeed)
+    world = world_of(deepspeed)
+    if reading is None or world is None:
+        return
+    for path, fits, wanted in group_sizes(reading, world):
+        size = reading.value(path)
+        if isinstance(size, int) and size > 0 and not fits(size):
+            message = f"`{path}` is {size}, which {wanted} the number of processes ({world})"
+            yield Hit(reading.at(path), message)
+
+
+def group_sizes(reading: Reading, world: int) -> Iterator[tuple[str, Callable[[int], bool], str]]:
+    """The sizes that count in this file, with their test and what they fail in."""
+    if reading.stage == 3:
+        yield "zero_optimization.zero_hpz_partition_size", lambda size: world % min(size, world) == 0, "does not divide"
+    if reading.value("expert_parallel.enabled"):
+        yield "expert_parallel.autoep_size", lambda size: world % size == 0, "does not divide"
+    if reading.file.huggingface:
+        yield "tensor_parallel.autotp_size", lambda size: size <= world, "is above"
