@@ -19,7 +19,6 @@ sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tools")]
 
 from cases import Example, read_cases
 from distributed_training_backends import cli
-from distributed_training_backends.model import Severity
 from distributed_training_backends.rules import catalog
 from distributed_training_backends.rules.registry import FAMILIES, RULES, Rule
 from distributed_training_backends.versions import describe, parse_spans
@@ -93,8 +92,8 @@ def example_lines(example: Example) -> Iterator[str]:
         yield f"```{'json' if name.endswith('.json') else 'yaml'}\n{comment(name, example)}{text}```"
         yield ""
     if example.verdict == "bad":
-        verbose = Example(example.code, "bad", "", (*example.options, *needed_options(example)), example.files)
-        yield f"```text\n$ validate_backend_config.py {' '.join(verbose.command)}\n{run_example(verbose)[1]}```"
+        chosen, output = shown(example)
+        yield f"```text\n$ validate_backend_config.py {' '.join(chosen.command)}\n{output}```"
         yield ""
 
 
@@ -103,11 +102,19 @@ def comment(name: str, example: Example) -> str:
     return f"# {name}\n" if len(example.files) > 1 and not name.endswith(".json") else ""
 
 
-def needed_options(example: Example) -> tuple[str, ...]:
-    """Show this rule only, and hints too where the rule gives hints."""
-    rule = RULES[example.code]
-    hints = any(severity is Severity.INFO for severity, _ in rule.severities) and "--verbose" not in example.options
-    return ("--select", example.code, *(("--verbose",) if hints else ()))
+def shown(example: Example) -> tuple[Example, str]:
+    """An example with the options that show this rule only, and hints too where it gives a hint; what is printed."""
+    chosen = with_options(example, "--select", example.code)
+    output = run_example(chosen)[1]
+    if f"[{example.code}]" not in output and "--verbose" not in example.options:
+        chosen = with_options(chosen, "--verbose")
+        output = run_example(chosen)[1]
+    return chosen, output
+
+
+def with_options(example: Example, *options: str) -> Example:
+    """The example with more options."""
+    return Example(example.code, example.verdict, example.title, (*example.options, *options), example.files)
 
 
 def stale(write: bool) -> Iterator[str]:
