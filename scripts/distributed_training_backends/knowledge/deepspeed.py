@@ -6,10 +6,9 @@ Every fact comes from `data/deepspeed.json`, as spans of releases. `for_release`
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from distributed_training_backends import resources, versions
 
@@ -18,15 +17,14 @@ Reader = Literal["accelerate", "trainer"]
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """A key as one release reads it. `path` is the documented spelling; `names` are all that are taken there."""
 
     path: str
     type: str = "any"
     default: Any = None
     choices: tuple[Any, ...] = ()
-    bounds: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
+    bounds: Mapping[str, float] = _NOTHING
     read: Literal["model", "dict"] = "dict"
     accepts: str | None = None
     names: tuple[str, ...] = ()
@@ -45,8 +43,7 @@ class Key:
         return self.path.rpartition(".")[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """A block of keys: what becomes of a key it does not know, and which values may stand in its place."""
 
     path: str
@@ -59,8 +56,7 @@ class Section:
         return isinstance(value, dict) or _json_kind(value) in self.others
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
+class Removed(NamedTuple):
     """A key whose mere presence is refused."""
 
     path: str
@@ -69,13 +65,16 @@ class Removed:
     since: str
 
 
-@dataclass(frozen=True, slots=True)
-class Constructor:
-    """An optimizer or scheduler: the parameters that its constructor takes, and those that it requires."""
+class Constructor(NamedTuple):
+    """An optimizer or scheduler: the parameters that may be written, with defaults, and those that must be.
+
+    `unknown` says what becomes of any other parameter; `open` that the class is of a package we do not know.
+    """
 
     name: str
     parameters: Mapping[str, Any]
     required: tuple[str, ...] = ()
+    unknown: Literal["refused", "ignored"] = "refused"
     open: bool = False
 
 
@@ -106,15 +105,16 @@ class DeepSpeedRelease:
 
     @cached_property
     def generation(self) -> Literal[1, 2]:
-        """The pydantic whose rules convert values: 1 (also through its later shim) or 2."""
-        return 2 if versions.parse(self.release) >= versions.parse(_data()["pydantic2"]) else 1
+        """The pydantic whose rules convert values: 1 (also through the later shim for it) or 2."""
+        runs = _data()["pydantic"]
+        return next(value for first, last, value in runs if versions.in_span(self.release, first, last))
 
     @cached_property
     def keys(self) -> Mapping[str, Key]:
         """Every spelling that is read, by dotted path; two spellings of one key share one Key."""
         found: dict[str, Key] = {}
         for path, record in self._facts("keys"):
-            key = _key(path, record)
+            key = _key(path, record, self.sections)
             section = f"{key.section}." if key.section else ""
             found |= {section + name: key for name in key.names}
         return MappingProxyType(found)
@@ -162,10 +162,9 @@ class DeepSpeedRelease:
     @cached_property
     def optimizers(self) -> Mapping[str, Mapping[str, Constructor]]:
         """DeepSpeed's own optimizers by lower-case type, each with its classes by the case that selects them."""
-        constructors = dict(self._facts("classes"))
         return MappingProxyType(
             {
-                name: {case: _constructor(kind, constructors) for case, kind in cases.items()}
+                name: {case: _constructor(record) for case, record in cases.items()}
                 for name, cases in self._facts("optimizers")
             }
         )
@@ -173,33 +172,29 @@ class DeepSpeedRelease:
     @cached_property
     def schedulers(self) -> Mapping[str, Constructor]:
         """DeepSpeed's own schedulers by type, spelled exactly so."""
-        constructors = dict(self._facts("classes"))
-        return MappingProxyType({name: _constructor(name, constructors) for name, _ in self._facts("schedulers")})
+        return MappingProxyType({name: _constructor(record) for name, record in self._facts("schedulers")})
 
     def optimizer(self, kind: str, case: str = "default") -> Constructor | None:
         """The class that a `type` selects; `case` is "default", "cpu" (offloaded), "zenflow" or "torch_adam"."""
         cases = self.optimizers.get(kind.lower())
         if cases:
-            return cases.get(case, cases["default"])
-        return _constructor(kind, _data()["torch"]["optimizers"]) if kind in _data()["torch"]["optimizers"] else None
+            return cases.get(case) or cases["default"]
+        return _of_torch("optimizers", kind)
 
     def scheduler(self, kind: str) -> Constructor | None:
         """The scheduler class that a `type` selects: DeepSpeed's own first, then PyTorch's."""
-        own = self.schedulers.get(kind)
-        if own or kind not in _data()["torch"]["schedulers"]:
-            return own
-        return _constructor(kind, _data()["torch"]["schedulers"])
+        return self.schedulers.get(kind) or _of_torch("schedulers", kind)
 
 
-def _key(path: str, record: Mapping[str, Any]) -> Key:
-    name = path.rpartition(".")[2]
+def _key(path: str, record: Mapping[str, Any], sections: Mapping[str, Section]) -> Key:
+    section, _, name = path.rpartition(".")
     return Key(
         path=path,
         type=record.get("type", "any"),
         default=record.get("default"),
         choices=tuple(record.get("choices", ())),
         bounds=record.get("bounds", _NOTHING),
-        read="model" if record.get("model") else "dict",
+        read="model" if sections[section].model else "dict",
         accepts=record.get("accepts"),
         names=(name, *record.get("names", ())),
         deprecated=record.get("deprecated", False),
@@ -208,10 +203,19 @@ def _key(path: str, record: Mapping[str, Any]) -> Key:
     )
 
 
-def _constructor(name: str, records: Mapping[str, Any]) -> Constructor:
-    record = records.get(name, {"open": True})
-    parameters = MappingProxyType(record.get("parameters", {}))
-    return Constructor(name, parameters, tuple(record.get("required", ())), record.get("open", False))
+def _constructor(record: Mapping[str, Any]) -> Constructor:
+    """Parameters of a PyTorch class are kept once, apart; those of another package are not known."""
+    name: str = record["class"]
+    module, _, short = name.rpartition(".")
+    base = _data()["torch"]["optimizers"].get(short, {}) if module == "torch" else {}
+    parameters = MappingProxyType({**base.get("parameters", {}), **record["parameters"]})
+    required = (*base.get("required", ()), *record.get("required", ()))
+    return Constructor(name, parameters, required, record.get("unknown", "refused"), module not in ("", "torch"))
+
+
+def _of_torch(table: str, kind: str) -> Constructor | None:
+    record = _data()["torch"][table].get(kind)
+    return _constructor({"class": f"torch.{kind}", **record}) if record else None
 
 
 def _match(path: str, patterns: Mapping[str, Any]) -> str:

@@ -11,9 +11,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 BOOL_TEXTS = {
     **dict.fromkeys(("1", "on", "t", "true", "y", "yes"), True),
@@ -44,8 +43,7 @@ class Readable(Protocol):
     def default(self) -> Any: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """A parsed type: `list[str]?` is a union of a list of text and null."""
 
     kind: str
@@ -276,6 +274,12 @@ def _any_case_or_null(value: Any, choices: tuple[Any, ...]) -> Any:
     return None if value is None else _any_case(value, choices)
 
 
+def _countable(value: Any) -> Any:
+    if not value or isinstance(value, (int, float)):
+        return value
+    raise RefusedError("should be a number")
+
+
 def _filled(value: Any) -> Any:
     if value:
         return value
@@ -333,6 +337,8 @@ _READS: dict[str, Callable[[Any], Any]] = {
     "number?": _is((int, float), "a number", null=True),
     "bits": _is(int, "true or false"),
     "text?": _is(str, "text", null=True),
+    "countable": _countable,
+    "intable": _int1,
     "mapping": _is(dict, "a mapping"),
     "mapping?": _is(dict, "a mapping", null=True),
     "filled": _filled,
