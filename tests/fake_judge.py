@@ -5,49 +5,59 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.reports import finding, place
 
 from distributed_training_backends import api
-from distributed_training_backends.model import Applicability, Edit, FileReport, Finding, Fix, Report, Severity
+from distributed_training_backends.model import (
+    Applicability,
+    Edit,
+    FileReport,
+    Finding,
+    Fix,
+    Report,
+    Severity,
+    verdict_of,
+)
+
+
+class Word(NamedTuple):
+    """What is found where a word stands, and what a fix writes there."""
+
+    severity: Severity
+    instead: str = ""
+    applicability: Applicability = Applicability.SAFE
+
+
+WORDS = {
+    "confg": Word(Severity.ERROR, "config_"),
+    "config_": Word(Severity.ERROR, "config"),
+    "risk": Word(Severity.ERROR, "calm", Applicability.UNSAFE),
+    "veil": Word(Severity.ERROR, "risk"),
+    "bait": Word(Severity.WARNING, "risk"),
+    "trap": Word(Severity.ERROR, "limit"),
+    "loop": Word(Severity.ERROR, "loop "),
+    "warn": Word(Severity.WARNING),
+    "odd": Word(Severity.INFO),
+}
 
 
 def judged(text: str, path: str) -> FileReport:
-    """A judge for tests: misspelt keys are errors with fixes, "odd" is a hint, "crash" breaks it."""
+    """Find the words of WORDS; "limit" makes a text unreadable, and "crash" breaks the judge."""
     if "crash" in text:
         raise RuntimeError("no\nway")
     if "limit" in text:
         told = finding(place(text, 0, 0, path), Severity.INFO, "it is too large")
         return FileReport(path, None, "unreadable", (told,), None)
-    found = [*_misspelt(text, path), *_odd(text, path)]
-    verdict = "rejected" if any(item.severity is Severity.ERROR for item in found) else "accepted"
-    return FileReport(path, "accelerate", verdict, tuple(found), text)  # type: ignore[arg-type]
+    found = tuple(_found(text, path, hit) for hit in re.finditer("|".join(WORDS), text))
+    return FileReport(path, "accelerate", verdict_of(found), found, text)
 
 
-def _misspelt(text: str, path: str) -> list[Finding]:
-    words = {
-        "confg": ("config_", Applicability.SAFE),
-        "config_": ("config", Applicability.SAFE),
-        "risk": ("calm", Applicability.UNSAFE),
-    }
-    words |= {"trap": ("limit", Applicability.SAFE), "loop": ("loop ", Applicability.SAFE)}
-    return [
-        finding(
-            place(text, hit.start(), hit.end(), path),
-            message=f"{hit.group()} is wrong",
-            fix=Fix(
-                words[hit.group()][1], f"write {words[hit.group()][0]}", (Edit(*hit.span(), words[hit.group()][0]),)
-            ),
-        )
-        for hit in re.finditer("confg|config_|risk|trap|loop", text)
-    ]
-
-
-def _odd(text: str, path: str) -> list[Finding]:
-    hits = re.finditer("odd|warn", text)
-    heavy = {"odd": Severity.INFO, "warn": Severity.WARNING}
-    return [finding(place(text, *hit.span(), path), heavy[hit.group()], code="XCF009", name="odd") for hit in hits]
+def _found(text: str, path: str, hit: re.Match[str]) -> Finding:
+    word = WORDS[hit.group()]
+    fix = Fix(word.applicability, f"write {word.instead}", (Edit(*hit.span(), word.instead),)) if word.instead else None
+    return finding(place(text, *hit.span(), path), word.severity, f"{hit.group()} is wrong", fix=fix)
 
 
 class FakeJudge:

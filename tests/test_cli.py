@@ -17,6 +17,7 @@ from tests.reports import TARGETS
 
 from distributed_training_backends import about, api, cli, cli_common, cli_run, installed, schemas
 from distributed_training_backends.model import Report, Targets
+from distributed_training_backends.sources.reading import Raw
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -245,6 +246,16 @@ def test_one_broken_file_does_not_take_the_others_with_it(run: Run) -> None:
     ]
     assert err.startswith("a.yaml: internal error, please report it with the file: RuntimeError: no\\nway")
     assert err.count("\n") == 1
+
+
+def test_one_broken_file_does_not_take_its_folder_with_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "read_all", lambda path, _: [Raw(f"{path}/{name}.yaml", "") for name in "ab"])
+    Path("configs").mkdir()
+    Path("configs/a.yaml").write_text("crash")
+    Path("configs/b.yaml").write_text("confg")
+    status, out, _ = run("configs", "--output-format", "json")
+    verdicts = {file["path"]: file["verdict"] for file in json.loads(out)["files"]}
+    assert (status, verdicts) == (2, {"configs/a.yaml": "unreadable", "configs/b.yaml": "rejected"})
 
 
 TROUBLE = [

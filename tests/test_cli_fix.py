@@ -56,6 +56,20 @@ def test_fixes_that_make_things_worse_are_not_written(run: Run) -> None:
     assert err == "x.yaml: not fixed, because the fixes together would lead to an unreadable file; please report it\n"
 
 
+def test_a_fix_may_uncover_another_error_of_a_refused_file(run: Run) -> None:
+    Path("x.yaml").write_text("a: veil confg\n")
+    status, _, err = run("x.yaml", "--fix")
+    assert (status, Path("x.yaml").read_text()) == (1, "a: risk config\n")
+    assert "ACC001 write risk" in err
+
+
+def test_a_fix_that_leads_an_accepted_file_to_an_error_is_not_written(run: Run) -> None:
+    Path("x.yaml").write_text("a: bait\n")
+    status, _, err = run("x.yaml", "--fix")
+    assert (status, Path("x.yaml").read_text()) == (0, "a: bait\n")
+    assert err == "x.yaml: not fixed, because the fixes together would lead to ACC001; please report it\n"
+
+
 def test_fixes_that_never_end_are_bounded(run: Run, judge: FakeJudge) -> None:
     Path("x.yaml").write_text("loop")
     run("x.yaml", "--diff")

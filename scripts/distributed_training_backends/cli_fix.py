@@ -75,14 +75,15 @@ def _judged_again(file: FileReport, text: str, options: api.Options, companions:
 
 
 def _is_worse(before: FileReport, after: FileReport) -> bool:
-    """Tell whether fixing made a readable file unreadable or brought an error of a new code."""
-    errors_before, errors_after = (
-        {finding.code for finding in file.findings if finding.severity is Severity.ERROR} for file in (before, after)
-    )
-    worse = after.verdict == "unreadable" or not errors_after <= errors_before
+    """Tell whether fixing made a readable file unreadable, or an accepted one refused.
+
+    A refused file may well show another error after the fix: the libraries stop at the first one, too.
+    """
+    worse = after.verdict == "unreadable" or (after.verdict == "rejected" and before.verdict == "accepted")
     if worse:
-        codes = ", ".join(sorted(errors_after - errors_before)) or "an unreadable file"
-        common.note(f"{before.path}: not fixed, because the fixes together would lead to {codes}; please report it")
+        errors = {finding.code for finding in after.findings if finding.severity is Severity.ERROR}
+        result = ", ".join(sorted(errors)) or "an unreadable file"
+        common.note(f"{before.path}: not fixed, because the fixes together would lead to {result}; please report it")
     return worse
 
 

@@ -49,8 +49,17 @@ def judge(paths: Sequence[str], options: api.Options, stdin: bytes | None) -> Re
     except Exception:
         if os.environ.get("DTB_DEBUG"):
             raise
-    files = [file for path in paths for file in _judge_alone(path, options, stdin)]
+    names = [name for path in paths for name in _files_of(path)]
+    files = [file for name in names for file in _judge_alone(name, options, stdin)]
     return Report(options.targets, tuple(files))
+
+
+def _files_of(path: str) -> list[str]:
+    """Give the files that a folder stands for, as far as they can be told, or the path itself."""
+    try:
+        return [raw.path for raw in api.read_all(path, None)] if os.path.isdir(path) else [path]
+    except Exception:
+        return [path]
 
 
 def _judge_alone(path: str, options: api.Options, stdin: bytes | None) -> tuple[FileReport, ...]:
