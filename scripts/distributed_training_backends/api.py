@@ -81,7 +81,6 @@ def read_all(path: str, stdin: bytes | None) -> Iterator[Raw | Unreadable]:
 
 def judged(raws: Sequence[Raw | Unreadable], options: Options, read: Reader) -> Report:
     """Parse, follow references between files, and judge."""
-    catalog.load()
     documents: list[Document] = []
     failed: list[FileReport] = []
     for raw in raws:

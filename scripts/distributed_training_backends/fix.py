@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import tempfile
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -66,6 +65,8 @@ def write_atomically(path: str, text: str) -> WriteFailure | None:
     A symbolic link stays, and the file that it leads to changes. The mode and a byte order mark are kept; the line
     ends are those of the text.
     """
+    import tempfile  # it brings in much, and most calls write nothing
+
     target = os.path.realpath(path)
     temporary = ""
     try:

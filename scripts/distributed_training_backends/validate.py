@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from distributed_training_backends.sources.comments import ignores
-
-from distributed_training_backends import consumers, edits
+from distributed_training_backends import consumers
 from distributed_training_backends.flow.inputs import DeepSpeedFile, cluster_inputs, lone_inputs
 from distributed_training_backends.model import (
     Consumer,
@@ -15,6 +13,7 @@ from distributed_training_backends.model import (
     Extent,
     FileReport,
     Finding,
+    Fix,
     Kind,
     Place,
     Severity,
@@ -22,7 +21,8 @@ from distributed_training_backends.model import (
     verdict_of,
 )
 from distributed_training_backends.rules import catalog
-from distributed_training_backends.rules.registry import RULES, Hit, Rule, run_rules
+from distributed_training_backends.rules.registry import RULES, Hit, Repair, Rule, run_rules
+from distributed_training_backends.sources.comments import ignores
 from distributed_training_backends.sources.document import Document
 from distributed_training_backends.sources.limits import Unreadable
 
@@ -86,6 +86,7 @@ def deepspeed_findings(document: Document, options: Options) -> Iterator[Finding
 def unreadable(source: Unreadable) -> FileReport:
     """The report of a source that cannot be judged, with the reason as its only finding."""
     place = Place(source.path, "", Extent(0, 0), 1, 1, 1, 1)
+    catalog.register("reported")
     rule = RULES["XCF900"]
     finding = Finding(rule.code, rule.name, Severity.INFO, source.message, place, reference=rule.page)
     return FileReport(source.path, None, "unreadable", (finding,))
@@ -93,18 +94,25 @@ def unreadable(source: Unreadable) -> FileReport:
 
 def run(inputs: dict[str, Any], options: Options) -> Iterator[Finding]:
     """Run the rules on a unit's inputs."""
-    catalog.load()
-    shared = {"targets": options.targets, "context": options.context}
-    for rule, severity, hit in run_rules({**inputs, **shared}, dict(options.targets.items())):
+    given = {**inputs, "targets": options.targets, "context": options.context}
+    catalog.load(given)
+    for rule, severity, hit in run_rules(given, dict(options.targets.items())):
         yield finding_of(rule, severity, hit)
 
 
 def finding_of(rule: Rule, severity: Severity, hit: Hit) -> Finding:
     """Resolve the positions and the fix of a hit."""
     document = hit.at.document
-    fix = edits.resolve(document, hit.repair) if hit.repair is not None else None
+    fix = resolved(document, hit.repair) if hit.repair is not None else None
     related = tuple(at.document.place(at) for at in hit.related)
     return Finding(rule.code, rule.name, severity, hit.message, document.place(hit.at), fix, rule.page, related)
+
+
+def resolved(document: Document, repair: Repair) -> Fix | None:
+    """The fix that a repair comes to, if it can be made."""
+    from distributed_training_backends import edits  # not before there is something to mend: most files need no fix
+
+    return edits.resolve(document, repair)
 
 
 def report(document: Document, findings: Iterable[Finding], options: Options) -> FileReport:

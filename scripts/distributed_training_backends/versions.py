@@ -62,6 +62,7 @@ def _parse_span(text: str) -> Span:
     return Span(first or None, (last or None) if dots else first)
 
 
+@lru_cache(maxsize=4096)
 def covers(spans: str, release: str) -> bool:
     """Tell whether any of the spans in the text holds the release."""
     return any(release in span for span in parse_spans(spans))

@@ -35,9 +35,4 @@ def same(one: object, other: object) -> bool:
 def default_of_option(option: str, release: str) -> object:
     """What an option is without being set: in this release, or else where it was known last."""
     known = knowledge.for_release(release).options.get(option)
-    if known is not None:
-        return known.default
-    for candidate in reversed(knowledge.RELEASES):
-        if (found := knowledge.for_release(candidate).options.get(option)) is not None:
-            return found.default
-    return None
+    return known.default if known is not None else knowledge.last_default(option)

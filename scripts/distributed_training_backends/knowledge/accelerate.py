@@ -296,6 +296,12 @@ def spans(*path: str) -> list[tuple[str, str | None]]:
     return history.presence(DATA, path)
 
 
+def last_default(option: str) -> Any:
+    """The default of an option of `accelerate launch` in the newest release that has it; None if none has."""
+    runs = history.branch(DATA, ("options", option))
+    return runs[-1][2].get("default") if runs else None
+
+
 def _fitted(names: Iterable[str], pattern: str, argument: str) -> tuple[str, ...]:
     """The variables of a pattern for one argument: `ACCELERATE_FP8_*` of `fp8_*` for `fp8_margin`."""
     rest = argument[len(pattern) - 1 :].upper()

@@ -130,9 +130,10 @@ def rule(
 
 def run_rules(inputs: dict[str, Any], releases: dict[str, str]) -> Iterator[tuple[Rule, Severity, Hit]]:
     """Call every rule that applies to these releases and whose inputs are all there."""
-    for item in RULES.values():
-        severity = item.severity_for(releases[item.library])
-        if severity is None or any(inputs.get(name) is None for name in item.inputs):
+    there = {name for name, value in inputs.items() if value is not None}
+    for item in tuple(RULES.values()):
+        severity = item.severity_for(releases[item.library]) if there.issuperset(item.inputs) else None
+        if severity is None:
             continue
         for hit in item.check(*(inputs[name] for name in item.inputs)):
             yield item, hit.severity or severity, hit

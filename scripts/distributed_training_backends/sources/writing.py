@@ -12,7 +12,7 @@ from distributed_training_backends.sources.document import Syntax
 # words that YAML 1.1 reads as text; anything else gets quotes, as do the words below
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*")
 _RESERVED = re.compile(r"(?:y|yes|n|no|true|false|on|off|null)", re.IGNORECASE)
-_NEEDS_ESCAPES = re.compile("[^ -~\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_NEEDS_ESCAPES = "[^ -~\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 
 
 def write(value: Any, syntax: Syntax, quote: str = "") -> str:
@@ -29,13 +29,18 @@ def write(value: Any, syntax: Syntax, quote: str = "") -> str:
 
 
 def _string(value: str, quote: str) -> str:
-    if _NEEDS_ESCAPES.search(value):
+    if _needs_escapes(value):
         return json.dumps(value, ensure_ascii=not _beyond_the_plane(value))
     if quote == '"':
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     if not quote and _PLAIN.fullmatch(value) and not _RESERVED.fullmatch(value):
         return value
     return "'" + value.replace("'", "''") + "'"
+
+
+def _needs_escapes(value: str) -> bool:
+    """Tell of characters that YAML takes only escaped. The wide pattern is slow to compile and seldom needed."""
+    return not value.isprintable() if value.isascii() else re.search(_NEEDS_ESCAPES, value) is not None
 
 
 def _beyond_the_plane(value: str) -> bool:
