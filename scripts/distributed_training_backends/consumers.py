@@ -14,6 +14,8 @@ from distributed_training_backends.model import Consumer, Finding, Severity
 from distributed_training_backends.sources.document import Document
 
 NAMES: Mapping[Consumer, str] = {"deepspeed": "DeepSpeed itself", "accelerate": "Accelerate", "trainer": "the Trainer"}
+# Blocks and keys for which "auto" is a value of DeepSpeed's own
+KNOWS_AUTO = ("zenflow", "pipeline", "expert_parallel", "keep_in_fp32_modules")
 Findings = Mapping[Consumer, Sequence[Finding]]
 
 
@@ -22,15 +24,22 @@ def combine(document: Document, by_reader: Findings) -> Iterator[Finding]:
     refusing = [reader for reader, findings in by_reader.items() if errors(findings)]
     meant = intended(document.data)
     taking = [reader for reader in by_reader if reader not in refusing]
-    best = [reader for reader in meant if reader in taking] or taking or meant or ["deepspeed"]
-    yield from by_reader[best[0]]
     if not taking:
+        yield from by_reader[gentlest(meant or refusing, by_reader)]
         return
-    if meant and best[0] not in meant:
-        yield from (as_warning(finding, meant[0]) for finding in errors(by_reader[meant[0]]))
-    others = [reader for reader in refusing if not (meant and best[0] not in meant and reader == meant[0])]
+    best = next((reader for reader in meant if reader in taking), taking[0])
+    yield from by_reader[best]
+    warned = gentlest(meant, by_reader) if meant and best not in meant else None
+    if warned is not None:
+        yield from (as_warning(finding, warned) for finding in errors(by_reader[warned]))
+    others = [reader for reader in refusing if reader != warned]
     if others:
         yield others_refuse(others, by_reader)
+
+
+def gentlest(readers: Sequence[Consumer], by_reader: Findings) -> Consumer:
+    """The reader with the fewest objections: what it says holds for the others too, more likely than the reverse."""
+    return min(readers, key=lambda reader: len(errors(by_reader[reader])))
 
 
 def errors(findings: Sequence[Finding]) -> list[Finding]:
@@ -44,16 +53,14 @@ def intended(data: Any) -> list[Consumer]:
 
 
 def holds_auto(data: Any) -> bool:
-    """Tell whether any value is "auto"."""
+    """Tell whether any value is an "auto" that somebody else than DeepSpeed itself has to fill in."""
     waiting = [data]
     while waiting:
         node = waiting.pop()
         if node == "auto":
             return True
         if isinstance(node, dict):
-            waiting.extend(node.values())
-        elif isinstance(node, list):
-            waiting.extend(node)
+            waiting.extend(value for name, value in node.items() if name not in KNOWS_AUTO)
     return False
 
 
