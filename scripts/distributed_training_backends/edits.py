@@ -5,17 +5,14 @@ Every fix is tried out: the edited text must give the data that the repair promi
 
 from __future__ import annotations
 
-import copy
-from collections import Counter
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from distributed_training_backends.fix import splice
 from distributed_training_backends.model import Edit, Extent, Fix, Pointer
 from distributed_training_backends.rules.registry import Operation, Repair
-from distributed_training_backends.sources.document import Document
+from distributed_training_backends.sources.document import Document, copied
 from distributed_training_backends.sources.limits import LimitError
 from distributed_training_backends.sources.load import read
 from distributed_training_backends.sources.splice import NotPossibleError, Splicer, splicer
@@ -23,7 +20,6 @@ from distributed_training_backends.sources.splice import NotPossibleError, Splic
 # How many code points may be parsed again to try fixes out, per document: several hundred fixes in a usual config,
 # and a bound on the time that a huge one with a finding on every line can take.
 MAX_TRIED = 500_000
-_tried: WeakKeyDictionary[Document, Counter[str]] = WeakKeyDictionary()
 
 
 def resolve(document: Document, repair: Repair) -> Fix | None:
@@ -83,9 +79,9 @@ def entangled(document: Document, pointer: Pointer) -> bool:
 
 def _holds(document: Document, steps: tuple[Operation, ...], edits: list[Edit]) -> bool:
     """Parse the edited text and compare it with what the steps promise."""
-    tried = _tried.setdefault(document, Counter())
-    tried["characters"] += len(document.text)
-    if tried["characters"] > MAX_TRIED:
+    author = splicer(document)
+    author.tried += len(document.text)
+    if author.tried > MAX_TRIED:
         return False
     text = splice(document.text, edits)
     try:
@@ -101,7 +97,7 @@ def _holds(document: Document, steps: tuple[Operation, ...], edits: list[Edit]) 
 
 def promised(data: Any, steps: Iterable[Operation]) -> Any:
     """Do to the data what the steps say. All of them speak of the pointers before any is done: renaming comes last."""
-    data = copy.deepcopy(data)
+    data = copied(data)
     for step in sorted(steps, key=lambda step: step.action == "rename"):
         parent = _at(data, step.pointer[:-1])
         last: Any = step.pointer[-1] if step.pointer else None

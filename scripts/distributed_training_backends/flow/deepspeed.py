@@ -7,7 +7,6 @@ Accelerate. What stands in for a value that only the run knows is a plain exampl
 
 from __future__ import annotations
 
-from copy import deepcopy
 from functools import cached_property, lru_cache
 from typing import Any, Literal
 
@@ -17,7 +16,7 @@ from distributed_training_backends.knowledge.deepspeed import DeepSpeedRelease, 
 from distributed_training_backends.knowledge.pydantic_values import RefusedError, effective
 from distributed_training_backends.model import Pointer
 from distributed_training_backends.resources import load_json
-from distributed_training_backends.sources.document import At, Document
+from distributed_training_backends.sources.document import At, Document, copied
 from distributed_training_backends.versions import covers
 
 MISSING = object()
@@ -188,7 +187,7 @@ def read(file: DeepSpeedFile) -> Reading | None:
     """Follow the file to DeepSpeed; None when it holds no mapping."""
     if not isinstance(file.document.data, dict):
         return None
-    data = deepcopy(file.document.data)
+    data = copied(file.document.data)
     filled = fill(data, file) if file.huggingface else frozenset()
     return Reading(file, data, filled)
 

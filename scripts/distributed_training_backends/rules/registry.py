@@ -11,7 +11,6 @@ yields hits. Its docstring is its documentation. The severity may differ from re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from textwrap import dedent
 from typing import Any, Literal, NamedTuple
 
 from distributed_training_backends.model import Applicability, Pointer, Severity
@@ -79,6 +78,8 @@ class Rule(NamedTuple):
     @property
     def documentation(self) -> str:
         """The docstring, without the indentation of the code."""
+        from textwrap import dedent
+
         first, _, rest = (self.check.__doc__ or "").strip().partition("\n")
         return f"{first}\n{dedent(rest)}".strip()
 

@@ -39,6 +39,13 @@ class Defect(NamedTuple):
     pointer: Pointer = ()
 
 
+def copied(data: Any) -> Any:
+    """Make the mappings and lists of some data anew; `copy` would do it too, and takes long to import."""
+    if isinstance(data, dict):
+        return {key: copied(value) for key, value in data.items()}
+    return [copied(item) for item in data] if isinstance(data, list) else data
+
+
 class At(NamedTuple):
     """A symbolic position that a rule gives: an entry of a document, and the part of it that is meant."""
 
@@ -111,6 +118,7 @@ class Document:
         """Give the same document with more defects, and with other fields as named."""
         same = Document.__new__(Document)
         same.__dict__.update(vars(self), defects=(*self.defects, *defects), **changes)
+        same.__dict__.pop("_line_starts", None)
         return same
 
     @cached_property

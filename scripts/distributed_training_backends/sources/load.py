@@ -5,8 +5,6 @@ from __future__ import annotations
 from distributed_training_backends.model import Extent, Kind
 from distributed_training_backends.sources.detect import detect
 from distributed_training_backends.sources.document import Defect, Document, Syntax
-from distributed_training_backends.sources.fragment import blocks
-from distributed_training_backends.sources.json_source import parse_json
 from distributed_training_backends.sources.limits import LimitError, Unreadable
 from distributed_training_backends.sources.reading import Raw
 
@@ -34,6 +32,8 @@ def _read_as(raw: Raw, kind: Kind | None) -> Document | None:
 
 def _block(raw: Raw, kind: Kind | None, whole: Document | None) -> Document | None:
     """Read the first block of a larger text that is a config; what its reader says of the whole stands."""
+    from distributed_training_backends.sources.fragment import blocks
+
     for text in blocks(raw.text):
         document = _read_as(raw._replace(text=text), kind)
         if document is None or not document.parsed or not isinstance(document.data, dict):
@@ -54,9 +54,11 @@ def is_a_file(path: str) -> bool:
 
 def read(path: str, text: str, kind: Kind, syntax: Syntax) -> Document:
     """Read a text with one of the readers. Raises `LimitError`."""
+    # imported here, because most runs need one of them, and a JSON file can be judged where PyYAML is missing
     if syntax == "json":
+        from distributed_training_backends.sources.json_source import parse_json
+
         return parse_json(path, text, kind)
-    # imported here, so that a JSON file can be judged where PyYAML is missing
     from distributed_training_backends.sources.yaml_source import parse_yaml
 
     return parse_yaml(path, text, kind)

@@ -40,6 +40,7 @@ class Splicer:
     def __init__(self, document: Document) -> None:
         self.document = document
         self.text = document.text
+        self.tried = 0  # how many code points have been parsed again to try edits out
         self._children_of: dict[Pointer, Children] = {}
 
     def rename(self, pointer: Pointer, name: str) -> list[Edit]:
