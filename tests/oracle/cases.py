@@ -1,0 +1,221 @@
+"""What the oracle and the validator are asked about, and how a case's open questions are answered for the oracle.
+
+A config leaves open what the launch command or the training script gives. The oracle must be told something, and
+what it is told must never be what it refuses: eight processes where the file names no number, an address where
+there are several machines, a plain ZeRO-2 file in the place of one that is not at hand, arguments of the script that
+equal what a DeepSpeed file says already. The validator gets no such answers: it must not need them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypeGuard
+
+import yaml
+from tests.oracle.environment import ROOT
+
+Kind: TypeAlias = Literal["accelerate", "deepspeed", "fsdp", "quantization"]
+Question: TypeAlias = dict[str, Any]
+READERS = ("deepspeed", "accelerate", "trainer")
+CORPUS_FOLDERS: dict[str, Kind] = {
+    "accelerate": "accelerate",
+    "deepspeed": "deepspeed",
+    "deepspeed_yaml": "deepspeed",
+    "fsdp_config": "fsdp",
+}
+PROCESSES = 8
+ADDRESS = "10.0.0.1"
+ZERO_2 = json.dumps(
+    {
+        "train_micro_batch_size_per_gpu": "auto",
+        "gradient_accumulation_steps": "auto",
+        "zero_optimization": {"stage": 2},
+        "bf16": {"enabled": "auto"},
+        "fp16": {"enabled": "auto"},
+    }
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A config with the files that it refers to; `group` says where it comes from (corpus, own, a mutation)."""
+
+    name: str
+    kind: Kind
+    text: str
+    suffix: str = ".yaml"
+    group: str = "corpus"
+    files: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @cached_property
+    def data(self) -> Any:
+        """The parsed text, or None when it cannot be parsed."""
+        if self.kind == "deepspeed":  # whose own reader forgives comments and trailing commas, nearly as YAML does
+            return first_parse(self.text, json.loads, yaml.safe_load)
+        return first_parse(self.text, json.loads if self.suffix == ".json" else yaml.safe_load)
+
+    @property
+    def file(self) -> str:
+        return f"config{self.suffix}"
+
+    @cached_property
+    def companions(self) -> dict[str, str]:
+        """The files beside it, with a plain DeepSpeed file for a relative path that leads nowhere."""
+        block = self.data.get("deepspeed_config") if isinstance(self.data, dict) else None
+        path = block.get("deepspeed_config_file") if isinstance(block, dict) else None
+        if self.kind != "accelerate" or not isinstance(path, str) or os.path.isabs(path) or path in self.files:
+            return dict(self.files)
+        return {**self.files, path: ZERO_2}
+
+
+def first_parse(text: str, *parsers: Callable[[str], Any]) -> Any:
+    for parse in parsers:
+        with contextlib.suppress(ValueError, yaml.YAMLError, RecursionError):
+            return parse(text)
+    return None
+
+
+# --- what the oracle is asked --------------------------------------------------------------------------------
+
+
+def questions(case: Case) -> dict[str, Question]:
+    """The oracle's questions about a case, by who reads it."""
+    files = {**case.companions, case.file: case.text}
+    asked: Question = {"files": files, "config": case.file}
+    if case.kind == "accelerate":
+        return {"launch": {"mode": "launch", **asked, "flags": flags(case.data), "gpus": PROCESSES}}
+    if case.kind == "quantization":
+        return {"quantization": {"mode": "quantization", "fields": case.data}}
+    if case.kind == "fsdp":
+        return {"trainer": {"mode": "fsdp", **asked, "world_size": 2, "arguments": {"fsdp": True}}}
+    config = case.data if isinstance(case.data, dict) else {}
+    batch = Batch.of(config)
+    accelerate = {"batch_size": batch.micro, "gradient_accumulation_steps": batch.steps}
+    arguments: dict[str, Question] = {"deepspeed": {}, "accelerate": accelerate, "trainer": same_values(config, batch)}
+    return {
+        reader: {"mode": reader, **asked, "world_size": batch.processes, "arguments": arguments[reader]}
+        for reader in READERS
+    }
+
+
+def flags(config: Any) -> list[str]:
+    """The flags of `accelerate launch` that answer what a file leaves open."""
+    if not isinstance(config, dict):
+        return []
+    given: list[str] = []
+    local = config.get("compute_environment", "LOCAL_MACHINE") == "LOCAL_MACHINE"
+    if local and config.get("num_processes") in (None, -1, "auto"):
+        given += ["--num_processes", str(PROCESSES)]
+    machines = config.get("num_machines")
+    if is_integer(machines) and machines > 1 and not config.get("main_process_ip"):
+        given += ["--main_process_ip", ADDRESS]
+    return given
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Batch arithmetic that comes out even with what a DeepSpeed file says."""
+
+    micro: int
+    steps: int
+    processes: int
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Batch:
+        total, micro = config.get("train_batch_size"), positive(config.get("train_micro_batch_size_per_gpu"))
+        steps = positive(config.get("gradient_accumulation_steps")) or 1
+        if micro is None:
+            return cls(max(1, total // steps) if is_integer(total) else 2, steps, 1)
+        processes = 1
+        if is_integer(total) and total % (micro * steps) == 0:
+            processes = max(1, total // (micro * steps))
+        return cls(micro, steps, processes)
+
+
+def same_values(config: Mapping[str, Any], batch: Batch) -> dict[str, Any]:
+    """Arguments for `TrainingArguments` that equal the literals of a DeepSpeed file, which the Trainer compares."""
+    optimizer, scheduler = parameters(config, "optimizer"), parameters(config, "scheduler")
+    given: dict[str, Any] = {"per_device_train_batch_size": batch.micro, "gradient_accumulation_steps": batch.steps}
+    numbers = (("lr", "learning_rate"), ("weight_decay", "weight_decay"), ("eps", "adam_epsilon"))
+    given |= {argument: optimizer[key] for key, argument in numbers if is_number(optimizer.get(key))}
+    betas = optimizer.get("betas")
+    if isinstance(betas, list) and len(betas) == 2:
+        given["adam_beta1"], given["adam_beta2"] = betas
+    counts = (("warmup_num_steps", "warmup_steps"), ("total_num_steps", "max_steps"))
+    given |= {argument: scheduler[key] for key, argument in counts if is_integer(scheduler.get(key))}
+    if is_number(scheduler.get("warmup_max_lr")):
+        given.setdefault("learning_rate", scheduler["warmup_max_lr"])
+    if is_number(config.get("gradient_clipping")):
+        given["max_grad_norm"] = config["gradient_clipping"]
+    for precision in ("fp16", "bf16"):
+        block = config.get(precision)
+        if isinstance(block, dict) and block.get("enabled") is True:
+            given[precision] = True
+    return given
+
+
+def parameters(config: Mapping[str, Any], section: str) -> dict[str, Any]:
+    block = config.get(section)
+    found = block.get("params") if isinstance(block, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def is_integer(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_number(value: Any) -> bool:
+    return is_integer(value) or isinstance(value, float)
+
+
+def positive(value: Any) -> int | None:
+    """The value, if it is a whole number above 0."""
+    return value if is_integer(value) and value > 0 else None
+
+
+# --- where cases come from -----------------------------------------------------------------------------------
+
+
+def shared_folder() -> Path:
+    return Path(os.environ.get("DTB_SHARED") or ROOT.parent / "shared")
+
+
+def corpus() -> list[Case]:
+    """The real config files, where they are at hand; else nothing."""
+    return [
+        Case(f"{folder}/{file.name}", kind, read(file), ".json" if kind == "fsdp" else file.suffix)
+        for folder, kind in CORPUS_FOLDERS.items()
+        for file in sorted((shared_folder() / "corpus" / folder).glob("*"))
+    ]
+
+
+def read(file: Path) -> str:
+    return file.read_bytes().decode("utf-8", "surrogateescape")
+
+
+def own() -> Iterator[Case]:
+    """The examples of the project's rules."""
+    import cases as rule_examples  # tools/cases.py
+
+    for page in sorted(rule_examples.CASES.glob("*.md")):
+        for number, example in enumerate(rule_examples.read_cases(page.stem)):
+            name, text = example.files[0]
+            if kind := kind_of(name, text, example.options):
+                suffix = Path(name).suffix
+                yield Case(f"{page.stem}/{number}", kind, text, suffix, "own", dict(example.files[1:]))
+
+
+def kind_of(name: str, text: str, options: tuple[str, ...]) -> Kind | None:
+    """The kind that the validator takes an example for, if the oracle has one that reads it."""
+    from distributed_training_backends import api
+
+    forced: Any = options[options.index("--format") + 1] if "--format" in options else None
+    report = api.validate_text(text, api.Options(api.default_targets(), kind=forced), name)
+    kind = report.files[0].kind
+    return kind if kind in ("accelerate", "deepspeed", "fsdp", "quantization") else None
