@@ -68,7 +68,7 @@ def reshard_under_fsdp1(fsdp: Launch) -> Iterator[Hit]:
     text = f"FSDP1 does not read fsdp_reshard_after_forward: fsdp_sharding_strategy decides, and it is {strategy}"
     valid = wish in (knowledge.for_release(fsdp.release).constant("FSDP_SHARDING_STRATEGY") or ())
     repair = None
-    if valid and not fsdp.given("fsdp_sharding_strategy"):
+    if valid and severity is None and not fsdp.given("fsdp_sharding_strategy"):
         text += f"; write fsdp_sharding_strategy: {wish}"
         repair = renamed(fsdp, "fsdp_reshard_after_forward", "fsdp_sharding_strategy", wish)
     yield Hit(fsdp.at("fsdp_reshard_after_forward", "key"), text, repair, severity)

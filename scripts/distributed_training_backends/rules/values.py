@@ -18,10 +18,10 @@ from distributed_training_backends.flow.effect import default_of_option, same
 from distributed_training_backends.flow.launch import Launch
 from distributed_training_backends.flow.placement import is_read
 from distributed_training_backends.knowledge import accelerate as knowledge
-from distributed_training_backends.model import Severity
+from distributed_training_backends.model import Applicability, Severity
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.rules.readings import Outcome, read, repair_of
-from distributed_training_backends.rules.registry import Hit
+from distributed_training_backends.rules.registry import Hit, Operation, Repair
 from distributed_training_backends.rules.suggest import listing, shown
 from distributed_training_backends.sources.document import At
 from distributed_training_backends.versions import covers
@@ -183,7 +183,14 @@ def unread_hits(launch: Launch, prefixes: Sequence[str], skip: Sequence[str] = (
         severity = Severity.INFO if takes_effect_anyway(launch, rows) else Severity.WARNING
         reason = why_unread(launch, [row for row in rows if row.used] or rows)
         text = f"{key_of(launch, option)} has no effect: accelerate {launch.release} {reason}"
-        yield Hit(launch.at(option, "key"), text, None, severity)
+        yield Hit(launch.at(option, "key"), text, removal(launch, option), severity)
+
+
+def removal(launch: Launch, option: str) -> Repair | None:
+    """Take an entry out. Not safe by itself: its author may have wanted something."""
+    pointer = launch.arguments[option].pointer
+    title = f"remove {key_of(launch, option)}"
+    return Repair(title, (Operation("remove", pointer),), Applicability.UNSAFE) if pointer else None
 
 
 def takes_effect_anyway(launch: Launch, rows: Sequence[Row]) -> bool:
