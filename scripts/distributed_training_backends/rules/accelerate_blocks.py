@@ -246,21 +246,38 @@ def home_route(block: str) -> str:
 
 @rule("ACC022", "unread-block-key", warning="*")
 def unread_block_key(launch: Launch) -> Iterator[Hit]:
-    """A key that Accelerate knows, in a place or for a launcher where nothing reads it.
+    """A key that Accelerate knows, and that the launcher of this file does not look at.
 
-    It is an option of `accelerate launch`, but the launcher that this file takes does not look at it. Source:
+    It is an option of `accelerate launch`, read for another number of machines or another launcher only. Source:
     1.15.0, utils/launch.py, `prepare_multi_gpu_env` and its siblings.
     """
+    for entry in unread(launch):
+        if block_of(entry.option, launch.release) in (entry.block, None):
+            kind, hint = shown(launch.distributed_type), IN_CONTEXT.get(entry.option, "")
+            text = f"{entry.key} is not read when distributed_type is {kind}{hint}"
+            yield Hit(launch.document.key(entry.block, entry.key), text, remove(entry), weight(entry, launch))
+
+
+@rule("ACC024", "misplaced-block-key", warning="*")
+def misplaced_block_key(launch: Launch) -> Iterator[Hit]:
+    """A key of one block that stands in another, where nothing reads it.
+
+    Source: 1.15.0, commands/launch.py, `_validate_launch_command`, and utils/launch.py.
+    """
+    for entry in unread(launch):
+        home = block_of(entry.option, launch.release)
+        if home not in (entry.block, None):
+            text = f"nothing reads {entry.key} in {entry.block} (accelerate {launch.release}); it belongs into {home}"
+            yield Hit(launch.document.key(entry.block, entry.key), text, remove(entry), weight(entry, launch))
+
+
+def unread(launch: Launch) -> Iterator[Entry]:
+    """The entries that set an option at which this launcher does not look, but not those of a foreign block."""
     foreign = set(foreign_blocks(launch))
     for entry in entries(launch):
-        if entry.block in foreign or launch.route == "tpu" or not is_option(entry, launch):
-            continue
-        if not is_read(launch, entry.option):
-            home = block_of(entry.option, launch.release)
-            hint = f"; it belongs into {home}" if home and home != entry.block else ""
-            hint = hint or IN_CONTEXT.get(entry.option, "")
-            text = f"{entry.key} is not read when distributed_type is {shown(launch.distributed_type)}{hint}"
-            yield Hit(launch.document.key(entry.block, entry.key), text, remove(entry), weight(entry, launch))
+        judged = entry.block not in foreign and launch.route != "tpu" and is_option(entry, launch)
+        if judged and not is_read(launch, entry.option):
+            yield entry
 
 
 @rule("ACC023", "block-overrides-option", warning="*")
