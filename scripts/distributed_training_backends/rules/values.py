@@ -61,8 +61,12 @@ def rows_of(option: str, release: str) -> tuple[Row, ...]:
 
 def on_route(launch: Launch, option: str) -> list[Row]:
     """The rows of an option that belong to the launcher that a file takes."""
-    routes = {launch.route, "parallelism" if launch.uses_parallelism else ""}
-    return [row for row in rows_of(option, launch.release) if not routes.isdisjoint(row.routes)]
+    return [row for row in rows_of(option, launch.release) if belongs(launch, row.routes)]
+
+
+def belongs(launch: Launch, routes: Sequence[str]) -> bool:
+    """Tell whether one of the routes is the file's."""
+    return launch.route in routes or ("parallelism" in routes and launch.uses_parallelism)
 
 
 def active(launch: Launch, option: str) -> list[Row]:
@@ -105,16 +109,20 @@ def active_first(launch: Launch, option: str) -> list[Row]:
     return sorted(on_route(launch, option), key=lambda row: len(row.when))
 
 
-def options_with(prefixes: Sequence[str]) -> Iterator[str]:
-    """The options in the table that begin with one of the prefixes."""
-    yield from (option for option in table() if option.startswith(tuple(prefixes)))
+@cache
+def options_with(prefixes: tuple[str, ...], release: str) -> tuple[str, ...]:
+    """The options of a release in the table that begin with one of the prefixes."""
+    return tuple(option for option in table() if option.startswith(prefixes) and rows_of(option, release))
 
 
-def value_hits(launch: Launch, prefixes: Sequence[str]) -> Iterator[Hit]:
+def value_hits(launch: Launch, prefixes: tuple[str, ...]) -> Iterator[Hit]:
     """What is to be said about the values of the options with these prefixes: refused, or taken for something else."""
-    for option in options_with(prefixes):
+    for option in options_with(prefixes, launch.release):
+        given = launch.given(option)
+        if not given and not any(row.how.get("default") for row in rows_of(option, launch.release)):
+            continue
         for row in active(launch, option):
-            if not launch.given(option) and not row.how.get("default"):
+            if not given and not row.how.get("default"):
                 continue
             outcome = read(row.how, launch.value(option), launch.release)
             if outcome.expected or outcome.slip:
@@ -166,15 +174,15 @@ def owner(launch: Launch, row: Row) -> At:
     return launch.at(row.option)
 
 
-def unread_hits(launch: Launch, prefixes: Sequence[str], skip: Sequence[str] = ()) -> Iterator[Hit]:
+def unread_hits(launch: Launch, prefixes: tuple[str, ...], skip: Sequence[str] = ()) -> Iterator[Hit]:
     """The options that the launcher passes on although nothing looks at them in this file.
 
     A warning, or an info where the value is the one that takes effect anyway. Options that the launcher itself does
     not look at are not meant: those are unread keys of the ACC family.
     """
-    for option in options_with(prefixes):
-        rows = on_route(launch, option)
-        if option in skip or not rows or not launch.given(option) or not is_read(launch, option):
+    for option in options_with(prefixes, launch.release):
+        rows = on_route(launch, option) if launch.given(option) and option not in skip else []
+        if not rows or not is_read(launch, option):
             continue
         if any(row.used for row in rows if not unmet(launch, row)):
             continue
@@ -202,9 +210,8 @@ def takes_effect_anyway(launch: Launch, rows: Sequence[Row]) -> bool:
 
 def defect_hits(launch: Launch, routes: Sequence[str]) -> Iterator[Hit]:
     """The known defects of the release that the settings of this file meet."""
-    here = {launch.route, "parallelism" if launch.uses_parallelism else ""}
     for item in load_json(DATA)["defects"]:
-        if here.isdisjoint(item["routes"]) or not set(routes) & set(item["routes"]):
+        if not set(routes) & set(item["routes"]) or not belongs(launch, item["routes"]):
             continue
         if covers(item["releases"], launch.release) and all(holds(launch, *pair) for pair in item["when"].items()):
             text = f"accelerate {launch.release}: {item['effect']} (fixed in {item['fixed']})"
