@@ -23,29 +23,22 @@ WORKERS: dict[Library, str] = {
     "deepspeed": "tests.oracle.deepspeed_worker",
 }
 # An answer depends on these files and on nothing else of the checkout.
-SOURCES = (
-    "accelerate_worker.py",
-    "building.py",
-    "deepspeed_worker.py",
-    "fakes.py",
-    "launching.py",
-    "stubs.py",
-    "tracing.py",
-    "trainer.py",
-    "worker.py",
-)
+COMMON_SOURCES = ("fakes.py", "stubs.py", "worker.py")
+SOURCES: dict[Library, tuple[str, ...]] = {
+    "accelerate": (*COMMON_SOURCES, "accelerate_worker.py", "building.py", "launching.py"),
+    "deepspeed": (*COMMON_SOURCES, "deepspeed_worker.py", "tracing.py", "trainer.py"),
+}
 
 
 class OracleError(Exception):
     """A worker did not start or died."""
 
 
-def source_version() -> str:
+def source_version(library: Library) -> str:
     """Changes whenever the code that asks the libraries does, and with the pinned releases."""
     digest = hashlib.sha256(json.dumps(PINS).encode())
-    for name in SOURCES:
-        file = Path(__file__).with_name(name)
-        digest.update(file.read_bytes() if file.exists() else b"")
+    for name in SOURCES[library]:
+        digest.update(Path(__file__).with_name(name).read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -104,7 +97,7 @@ class Oracle(AbstractContextManager["Oracle"]):
     def __init__(self, environment: Environment, library: Library, release: str) -> None:
         self.environment, self.library, self.release = environment, library, release
         self.worker: Worker | None = None
-        self.prefix = f"{source_version()} {library} {release} "
+        self.prefix = f"{source_version(library)} {library} {release} "
         self.asked = 0
         self.store = sqlite3.connect(environment.cache, timeout=60, check_same_thread=False)
         self.store.execute("create table if not exists verdicts (question text primary key, answer text)")

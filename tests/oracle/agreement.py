@@ -1,0 +1,214 @@
+"""Does the validator agree with the libraries? Asks both about the same configs and prints where they differ.
+
+    python -m tests.oracle.agreement            newest releases in full, older ones on a sample (what the gate runs)
+    python -m tests.oracle.agreement --quick    newest releases on a sample
+    python -m tests.oracle.agreement --full     every release in full
+
+Mutations are drawn with a fixed seed and with a fresh one, which is printed; `--seed N` draws with N alone. Answers of
+the libraries are kept beside their interpreter, so that a second run asks only what is new.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import secrets
+import sys
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.oracle import cases, environment, mutations, tables
+from tests.oracle.cases import Case
+from tests.oracle.client import Library
+from tests.oracle.comparison import LIBRARY_OF, Comparison, Row
+from tests.oracle.environment import PINS, Environment
+from tests.oracle.shrink import smallest
+
+RELEASES: dict[Library, tuple[str, ...]] = {
+    "accelerate": (
+        "0.20.3", "0.23.0", "0.26.1", "0.28.0", "0.30.1", "0.34.2", "1.0.1", "1.4.0", "1.6.0", "1.8.1", "1.10.1",
+        "1.12.0", "1.15.0",
+    ),
+    "deepspeed": (
+        "0.9.0", "0.10.3", "0.12.6", "0.14.5", "0.15.4", "0.16.9", "0.17.6", "0.18.9", "0.19.6", "0.19.7", "0.19.8",
+    ),
+}  # fmt: skip
+FIXED_SEED = 20_260_701
+WORKERS = 2
+SHOWN = 40
+
+
+class Amount(NamedTuple):
+    """How much of each source is compared; None is everything. `fresh` counts mutations by the fresh seed."""
+
+    real: int | None
+    own: int | None
+    mutants: int
+    fresh: int
+
+
+EVERYTHING = Amount(None, None, 40, 40)
+NEWEST = Amount(None, None, 40, 10)
+SAMPLE = Amount(24, 12, 3, 1)
+AMOUNTS: dict[str, tuple[Amount, Amount]] = {
+    "quick": (SAMPLE, Amount(0, 0, 0, 0)),
+    "gate": (NEWEST, SAMPLE),
+    "full": (EVERYTHING, EVERYTHING),
+}
+
+
+class Sources(NamedTuple):
+    """All cases there are, and how mutations of them are drawn."""
+
+    real: Sequence[Case]
+    own: Sequence[Case]
+    seed: int | None
+    fresh_seed: int
+
+    def draw(self, library: Library, newest: bool, amount: Amount) -> list[Case]:
+        """The cases for one release. Samples are the same in every run, mutations those of the seeds."""
+        drawn: list[Case] = []
+        for kind in (kind for kind, of in LIBRARY_OF.items() if of == library):
+            if kind == "fsdp" and not newest:  # these files are read by Transformers, of which there is one release
+                continue
+            real = [case for case in self.real if case.kind == kind]
+            own = [case for case in self.own if case.kind == kind]
+            drawn += [*sample(real, amount.real), *sample(own, amount.own)]
+            pool = mutations.Pool([*real, *own])
+            for change in mutations.KINDS:
+                drawn += mutations.mutants(pool, change, amount.mutants, FIXED_SEED if self.seed is None else self.seed)
+                drawn += mutations.mutants(pool, change, amount.fresh, self.fresh_seed) if self.seed is None else []
+        return drawn
+
+
+def sample(items: Sequence[Case], count: int | None) -> Sequence[Case]:
+    if count is None or count >= len(items):
+        return items
+    return random.Random(FIXED_SEED).sample(items, count)
+
+
+# --- comparing -----------------------------------------------------------------------------------------------
+
+
+class Group(NamedTuple):
+    """Disagreements of one signature: the first one, its smallest form, and how many there are."""
+
+    row: Row
+    small: Row
+    times: int
+
+
+def compare(home: Environment, library: Library, release: str, drawn: Sequence[Case]) -> tuple[list[Row], list[Group]]:
+    """Compare all cases for one release, and shrink one disagreement of each kind."""
+    with Comparison(home, library, release) as comparison:
+        rows = [row for case in drawn for row in comparison.rows(case)]
+        print(f"{library} {release}: {len(rows)} comparisons, {comparison.oracle.asked} new", file=sys.stderr)
+        return rows, [shrunk(comparison, members) for members in by_signature(rows)]
+
+
+def by_signature(rows: Iterable[Row]) -> list[list[Row]]:
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        if row.outcome in ("false error", "missed"):
+            groups.setdefault(row.signature, []).append(row)
+    return list(groups.values())
+
+
+def shrunk(comparison: Comparison, members: list[Row]) -> Group:
+    row = min(members, key=lambda member: len(member.case.text))
+
+    def shows(case: Case) -> bool:
+        return comparison.row(case, row.reader).signature == row.signature
+
+    small = smallest(row.case, shows)
+    return Group(row, comparison.row(small, row.reader), len(members))
+
+
+def merged(groups: Iterable[Group]) -> list[Group]:
+    """One group for each signature over all releases, smallest config first."""
+    found: dict[tuple[str, ...], Group] = {}
+    for group in groups:
+        known = found.get(group.row.signature)
+        best = min((group, known or group), key=lambda one: len(one.small.case.text))
+        found[group.row.signature] = best._replace(times=group.times + (known.times if known else 0))
+    return sorted(found.values(), key=lambda group: len(group.small.case.text))
+
+
+# --- the command line ----------------------------------------------------------------------------------------
+
+
+def command_line() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="Compare the validator with the real libraries.")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", dest="size", action="store_const", const="quick", default="gate")
+    size.add_argument("--full", dest="size", action="store_const", const="full")
+    parser.add_argument("--seed", type=int, help="draw all mutations with this seed")
+    for library in RELEASES:
+        parser.add_argument(f"--{library}", metavar="RELEASES", help="compare these releases only, joined with commas")
+    parser.add_argument("--output", type=Path, help="folder for agreement.json, agreement.md and disagreements.md")
+    return parser
+
+
+def chosen(options: argparse.Namespace) -> list[tuple[Library, str]]:
+    """The releases to compare, the newest first, because they take longest."""
+    asked = {library: getattr(options, library) for library in RELEASES}
+    if not any(asked.values()):
+        pairs = [(library, release) for library, known in RELEASES.items() for release in known]
+    else:
+        pairs = [(library, release) for library in RELEASES for release in (asked[library] or "").split(",") if release]
+    if options.size == "quick":
+        pairs = [(library, release) for library, release in pairs if any(asked.values()) or PINS[library] == release]
+    return sorted(pairs, key=lambda pair: PINS[pair[0]] != pair[1])
+
+
+def run(options: argparse.Namespace, home: Environment) -> tuple[list[Row], list[Group]]:
+    fresh = secrets.randbelow(10**6)
+    print(f"seed {options.seed if options.seed is not None else f'{FIXED_SEED} and {fresh}'}", file=sys.stderr)
+    sources = Sources(cases.corpus(), list(cases.own()), options.seed, fresh)
+    newest_amount, older_amount = AMOUNTS[options.size]
+
+    def job(pair: tuple[Library, str]) -> tuple[list[Row], list[Group]]:
+        library, release = pair
+        newest = PINS[library] == release
+        amount = newest_amount if newest or options.size == "quick" else older_amount
+        return compare(home, library, release, sources.draw(library, newest, amount))
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        results = list(pool.map(job, chosen(options)))
+    return [row for rows, _ in results for row in rows], merged(group for _, groups in results for group in groups)
+
+
+def write(folder: Path, rows: Sequence[Row], groups: Sequence[Group]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {
+        "agreement.json": json.dumps([tables.record(row) for row in rows], indent=1),
+        "agreement.md": tables.markdown(rows),
+        "disagreements.md": "\n".join(tables.disagreement(*group) for group in groups),
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text + "\n", encoding="utf-8", errors="replace")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = command_line().parse_args(arguments)
+    home = environment.default()
+    try:
+        home.build()
+    except environment.EnvironmentIncompleteError as error:
+        print(error, file=sys.stderr)
+        return 2
+    rows, groups = run(options, home)
+    folder = options.output or home.home / "agreement"
+    write(folder, rows, groups)
+    print(tables.markdown(rows))
+    for group in groups[:SHOWN]:
+        print(tables.disagreement(*group))
+    print(f"{len(groups)} kinds of disagreement; everything is in {folder}", file=sys.stderr)
+    return int(any(row.outcome in ("false error", "missed") for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,132 @@
+"""One case against one release: what the library does, what the validator says, and whether they agree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from threading import Lock
+from types import TracebackType
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from tests.oracle.cases import Case, Kind, questions
+from tests.oracle.client import Library, Oracle
+from tests.oracle.environment import PINS, Environment
+from tests.oracle.judge import Judgement, judge
+
+Answer: TypeAlias = dict[str, Any]
+Outcome: TypeAlias = Literal["agree", "false error", "missed", "left out"]
+ANY_READER = "any reader"
+LIBRARY_OF: dict[Kind, Library] = {
+    "accelerate": "accelerate",
+    "quantization": "accelerate",
+    "deepspeed": "deepspeed",
+    "fsdp": "deepspeed",
+}
+# Refusals that say nothing about the config, with the reason why they are left out of a comparison.
+LEFT_OUT = (
+    (re.compile(r"existing deepspeed config.*Received: /", re.DOTALL), "an absolute deepspeed_config_file is missing"),
+    (re.compile(r"No module named|torch_xla"), "a package is missing"),
+    (re.compile(r"is not available|not installed|requires the library"), "a package is missing"),
+)
+LINE_NUMBER = re.compile(r":\d+$")
+JUDGING = Lock()
+
+
+class Truth(NamedTuple):
+    """What the library does: accepted, rejected, or left out with a reason; and its refusal."""
+
+    verdict: Literal["accepted", "rejected", "left out"]
+    reason: str
+    error: Mapping[str, str]
+
+    @property
+    def cause(self) -> str:
+        """Where and with what the library refuses, without line numbers."""
+        where = LINE_NUMBER.sub("", self.error.get("where", ""))
+        return f"{self.error['type']} in {where}" if self.error else ""
+
+
+class Row(NamedTuple):
+    """One comparison."""
+
+    library: Library
+    release: str
+    reader: str
+    case: Case
+    truth: Truth
+    said: Judgement
+
+    @property
+    def outcome(self) -> Outcome:
+        if self.truth.verdict == "left out":
+            return "left out"
+        refused = self.said.verdict != "accepted"
+        if refused == (self.truth.verdict == "rejected"):
+            return "agree"
+        return "false error" if refused else "missed"
+
+    @property
+    def signature(self) -> tuple[str, ...]:
+        """Disagreements with the same signature have, most likely, the same reason."""
+        codes = sorted({finding.code for finding in self.said.errors})
+        why = ", ".join(codes) if self.outcome == "false error" else self.truth.cause
+        return (self.outcome, self.case.kind, self.reader, why)
+
+
+def truth_of(answer: Answer) -> Truth:
+    """Read one answer of the oracle."""
+    error = answer.get("error") or {}
+    if answer["verdict"] == "accepted":
+        return Truth("accepted", "", {})
+    if answer["verdict"] == "rejected":
+        for pattern, reason in LEFT_OUT:
+            if pattern.search(error.get("message", "")):
+                return Truth("left out", reason, error)
+        return Truth("rejected", "", error)
+    return Truth("left out", "the oracle cannot tell" if answer["verdict"] == "undecided" else "no answer", error)
+
+
+def truth_for_any(truths: Mapping[str, Truth]) -> Truth:
+    """A lone DeepSpeed file is accepted if any reader accepts it, and rejected if all of them refuse it."""
+    for truth in truths.values():
+        if truth.verdict == "accepted":
+            return truth
+    for truth in truths.values():
+        if truth.verdict == "left out":
+            return truth
+    return next(iter(truths.values()))
+
+
+class Comparison(AbstractContextManager["Comparison"]):
+    """Compares cases for one release of Accelerate or DeepSpeed; the other libraries are the pinned ones."""
+
+    def __init__(self, environment: Environment, library: Library, release: str) -> None:
+        self.library, self.release = library, release
+        self.oracle = Oracle(environment, library, release)
+
+    @property
+    def newest(self) -> bool:
+        return PINS[self.library] == self.release
+
+    def rows(self, case: Case) -> Iterator[Row]:
+        """One row for each reader of the case, and one for all of them together where there are several."""
+        truths = {reader: truth_of(self.oracle.ask(question)) for reader, question in questions(case).items()}
+        if len(truths) > 1:
+            yield self._row(case, ANY_READER, truth_for_any(truths))
+        for reader, truth in truths.items():
+            yield self._row(case, reader, truth)
+
+    def _row(self, case: Case, reader: str, truth: Truth) -> Row:
+        consumer = reader if reader in ("deepspeed", "accelerate", "trainer") else "auto"
+        with JUDGING:
+            said = judge(case, {self.library: self.release}, consumer)
+        return Row(self.library, self.release, reader, case, truth, said)
+
+    def row(self, case: Case, reader: str) -> Row:
+        return next(row for row in self.rows(case) if row.reader == reader)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.oracle.__exit__(kind, error, trace)

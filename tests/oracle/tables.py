@@ -1,0 +1,113 @@
+"""Comparisons as text: the agreement table of the README, and disagreements as a person reads them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from tests.oracle.comparison import ANY_READER, Row
+from tests.oracle.environment import order
+from tests.oracle.mutations import KINDS
+
+OUTCOMES = ("agree", "false error", "missed", "left out")
+NAMES = {"accelerate": "Accelerate", "deepspeed": "DeepSpeed"}
+
+
+def is_main(row: Row) -> bool:
+    """Rows that count for a case as a whole, not for one of several readers."""
+    return row.case.kind != "deepspeed" or row.reader == ANY_READER
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """The whole agreement table."""
+    main = [row for row in rows if is_main(row)]
+    readers = [row for row in rows if not is_main(row)]
+    parts = [
+        table("release", main, lambda row: (row.library, order(row.release)), release_name),
+        table("what was compared", main, group_order, group_name),
+        table("who reads the DeepSpeed file", readers, lambda row: row.reader, lambda row: row.reader),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def table(title: str, rows: Sequence[Row], key: Callable[[Row], Any], name: Callable[[Row], str]) -> str:
+    groups: dict[Any, list[Row]] = {}
+    for row in sorted(rows, key=key):
+        groups.setdefault(name(row), []).append(row)
+    if not groups:
+        return ""
+    head = f"| {title} | compared | agree | false errors | missed | left out | agreement |"
+    lines = [line(label, members) for label, members in groups.items()]
+    return "\n".join([head, "|---|---:|---:|---:|---:|---:|---:|", *lines]) + "\n"
+
+
+def line(label: str, rows: Iterable[Row]) -> str:
+    count: Counter[str] = Counter(row.outcome for row in rows)
+    compared = sum(count.values()) - count["left out"]
+    share = f"{100 * count['agree'] / compared:.1f} %" if compared else "n/a"
+    numbers = [compared, *(count[outcome] for outcome in OUTCOMES)]
+    return f"| {label} | {' | '.join(str(number) for number in numbers)} | {share} |"
+
+
+def release_name(row: Row) -> str:
+    return f"{NAMES[row.library]} {row.release}"
+
+
+def group_order(row: Row) -> tuple[str, int, str]:
+    group = row.case.group
+    return (row.case.kind, list(KINDS).index(group) + 2 if group in KINDS else int(group != "corpus"), group)
+
+
+def group_name(row: Row) -> str:
+    group = {"corpus": "real files", "own": "the rules' examples"}.get(row.case.group, row.case.group)
+    return f"{row.case.kind}: {group}"
+
+
+# --- disagreements -------------------------------------------------------------------------------------------
+
+
+def disagreement(row: Row, small: Row, count: int) -> str:
+    """One kind of disagreement, with the smallest config that shows it."""
+    times = "once" if count == 1 else f"{count} times"
+    lines = [
+        f"### {row.outcome}: {row.signature[-1] or 'nothing to refuse'} ({row.case.kind}, {row.reader}; {times})",
+        "",
+    ]
+    lines += [f"First seen in {row.case.name}, {NAMES[row.library]} {row.release}.", ""]
+    lines += [f"```{row.case.suffix[1:]}", small.case.text.rstrip("\n"), "```", ""]
+    lines += [f"- library: {library_says(small)}", *(f"- validator: {text}" for text in validator_says(small)), ""]
+    return "\n".join(lines)
+
+
+def library_says(row: Row) -> str:
+    if row.truth.verdict != "rejected":
+        return row.truth.verdict
+    error = row.truth.error
+    message = " ".join(error.get("message", "").split())[:300]
+    return f"{error['type']}: {message} ({error.get('where', '')})"
+
+
+def validator_says(row: Row) -> Iterator[str]:
+    if not row.said.errors:
+        yield row.said.verdict
+    for finding in row.said.errors:
+        yield f"{finding.code} at {finding.pointer or '/'}: {finding.message}"
+
+
+def record(row: Row) -> dict[str, Any]:
+    """A row as JSON, for later analysis."""
+    return {
+        "library": row.library,
+        "release": row.release,
+        "case": row.case.name,
+        "kind": row.case.kind,
+        "group": row.case.group,
+        "reader": row.reader,
+        "outcome": row.outcome,
+        "truth": row.truth.verdict,
+        "reason": row.truth.reason,
+        "error": dict(row.truth.error),
+        "verdict": row.said.verdict,
+        "findings": [finding._asdict() for finding in row.said.findings if finding.severity != "info"],
+    }
