@@ -93,14 +93,16 @@ class DeepSpeedRelease:
 
     def __init__(self, release: str) -> None:
         self.release = release
+        self._at = _order()[release]
 
     def __repr__(self) -> str:
         return f"DeepSpeedRelease({self.release!r})"
 
     def _facts(self, table: str) -> Iterator[tuple[str, Any]]:
+        at, order = self._at, _order()
         for name, runs in _data()[table].items():
             for first, last, value in runs:
-                if versions.in_span(self.release, first, last):
+                if order[first] <= at and (last is None or at <= order[last]):
                     yield name, value
 
     @cached_property
@@ -147,16 +149,26 @@ class DeepSpeedRelease:
             found.setdefault(section, {})[name] = key
         return found
 
+    def canonical(self, path: str) -> str:
+        """The path with every part in its documented spelling: `bfloat16.enabled` is `bf16.enabled`."""
+        known = ""
+        for part in path.split("."):
+            known = f"{known}.{part}" if known else part
+            known = self.keys[known].path if known in self.keys else known
+        return known
+
     def children(self, section: str) -> Mapping[str, Key]:
         """The keys of a block by the names that may be written there; empty for a block that is not read."""
-        return self._children.get(section, _NOTHING)
+        return self._children.get(section) or self._children.get(self.canonical(section), _NOTHING)
 
     def section_at(self, path: str) -> Section | None:
         """The block at a path, `*` parts matched; None where no block is known."""
+        path = self.canonical(path)
         return self.sections.get(path) or self.sections.get(_match(path, self.sections))
 
     def key_at(self, path: str) -> Key | None:
         """The key at a path, `*` parts matched; None where no key is known."""
+        path = self.canonical(path)
         return self.keys.get(path) or self.keys.get(_match(path, self.keys))
 
     @cached_property
@@ -236,6 +248,11 @@ def _data() -> Mapping[str, Any]:
 
 def _first(path: str, table: str) -> str:
     return str(_data()[table][path][0][0])
+
+
+@lru_cache(maxsize=1)
+def _order() -> Mapping[str, int]:
+    return {release: position for position, release in enumerate(releases())}
 
 
 def releases() -> tuple[str, ...]:

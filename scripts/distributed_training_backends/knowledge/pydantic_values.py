@@ -175,8 +175,13 @@ def _float1(value: Any) -> Any:
 
 
 def _float2(value: Any) -> Any:
-    if isinstance(value, str) and not value.isascii():
-        raise RefusedError("should be a number")
+    """Only ASCII digits, and `_` anywhere between two characters of a text without blanks."""
+    if isinstance(value, str):
+        grouped = "_" in value and "_" not in (value[0], value[-1]) and "__" not in value and value == value.strip()
+        text = value.replace("_", "") if grouped else value
+        if not text.isascii() or "_" in text:
+            raise RefusedError("should be a number")
+        return _float1(text)
     return _float1(value)
 
 
@@ -207,11 +212,17 @@ def _path(value: Any) -> Any:
 
 
 def _dict1(value: Any) -> Any:
-    """Generation 1 calls dict(), so an empty list or text passes as an empty mapping."""
-    if isinstance(value, (str, list)) and not value:
-        return {}
-    if isinstance(value, dict):
-        return value
+    """Generation 1 calls dict(), which also takes an empty list or text, and a list of pairs."""
+    try:
+        return {_str1(key): below for key, below in dict(value).items()}
+    except (TypeError, ValueError):
+        raise RefusedError("should be a mapping") from None
+
+
+def _model1(value: Any) -> Any:
+    """As for a mapping, but pairs would have to be names of fields."""
+    if isinstance(value, dict) or (isinstance(value, (str, list)) and not value):
+        return value or {}
     raise RefusedError("should be a mapping")
 
 
@@ -241,7 +252,7 @@ _KINDS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "str": (_str1, _str2),
     "path": (_path, _path),
     "dict": (_dict1, _dict2),
-    "model": (_dict1, _dict2),
+    "model": (_model1, _dict2),
     "none": (_none, _none),
     "any": (_any, _any),
     "dtype": (_dtype, _dtype),
