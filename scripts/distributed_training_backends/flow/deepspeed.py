@@ -30,6 +30,7 @@ class Reading:
         self.file = file
         self.data = data
         self.filled = filled
+        self._values: dict[str, Any] = {}
 
     @property
     def document(self) -> Document:
@@ -92,6 +93,11 @@ class Reading:
 
     def value(self, path: str) -> Any:
         """The value that takes effect: the default where nothing is given, None where what is given is refused."""
+        if path not in self._values:
+            self._values[path] = self._found(path)
+        return self._values[path]
+
+    def _found(self, path: str) -> Any:
         key = self.facts.key_at(path)
         given = self.entry(path)
         if key is None:

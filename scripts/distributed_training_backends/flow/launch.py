@@ -9,6 +9,7 @@ several faults. Sources: 1.15.0 and older releases, commands/launch.py and comma
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache, lru_cache
 from typing import Any, Literal, NamedTuple
 
 from distributed_training_backends.knowledge import accelerate as knowledge
@@ -233,12 +234,14 @@ def block_entries(block: str, data: Mapping[Any, Any], release: str) -> Iterator
         yield destination(block, str(key), release), (key, value)
 
 
+@cache
 def merged_blocks(release: str) -> frozenset[str]:
     """The blocks that the merge loop of a release knows; since 1.5.0 it takes every mapping."""
     known = knowledge.for_release(release)
     return frozenset(block for block in BLOCKS if block in known.cluster_fields and known.merges(block))
 
 
+@lru_cache(maxsize=4096)
 def destination(block: str, key: str, release: str) -> str:
     """The option that a key of a block sets: `fsdp_config.version` sets `fsdp_version`."""
     return knowledge.for_release(release).destination(block, key) or key

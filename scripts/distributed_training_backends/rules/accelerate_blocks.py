@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from distributed_training_backends.flow.effect import default_of_option, same
@@ -64,13 +65,16 @@ class Entry(NamedTuple):
     option: str
 
 
-def entries(launch: Launch) -> Iterator[Entry]:
+@lru_cache(maxsize=4)
+def entries(launch: Launch) -> tuple[Entry, ...]:
     """The entries of all blocks that reach the launcher, but not those of `fp8_config`, which has its own rules."""
-    for block in BLOCKS:
-        data = launch.document.get(block)
-        if isinstance(data, dict) and block in merged_blocks(launch.release) and block != "fp8_config":
-            for key, value in data.items():
-                yield Entry(block, key, value, destination(block, str(key), launch.release))
+    blocks = {block: launch.document.get(block) for block in BLOCKS if block in merged_blocks(launch.release)}
+    return tuple(
+        Entry(block, key, value, destination(block, str(key), launch.release))
+        for block, data in blocks.items()
+        if isinstance(data, dict) and block != "fp8_config"
+        for key, value in data.items()
+    )
 
 
 def is_option(entry: Entry, launch: Launch) -> bool:
@@ -229,14 +233,13 @@ def block_of_another_type(launch: Launch) -> Iterator[Hit]:
         yield Hit(launch.document.key(block), text)
 
 
-def foreign_blocks(launch: Launch) -> Iterator[str]:
+@lru_cache(maxsize=4)
+def foreign_blocks(launch: Launch) -> tuple[str, ...]:
     """The blocks of which nothing is read on this route."""
-    for block in BLOCKS:
-        mine = [entry for entry in entries(launch) if entry.block == block]
-        known = [entry for entry in mine if is_option(entry, launch)]
-        read = launch.route == "tpu" or any(is_read(launch, entry.option) for entry in known)
-        if known and not read and launch.route != home_route(block):
-            yield block
+    known = [entry for entry in entries(launch) if is_option(entry, launch)]
+    read = {entry.block for entry in known if launch.route == "tpu" or is_read(launch, entry.option)}
+    blocks = dict.fromkeys(entry.block for entry in known)
+    return tuple(block for block in blocks if block not in read and launch.route != home_route(block))
 
 
 def home_route(block: str) -> str:
@@ -271,13 +274,13 @@ def misplaced_block_key(launch: Launch) -> Iterator[Hit]:
             yield Hit(launch.document.key(entry.block, entry.key), text, remove(entry), weight(entry, launch))
 
 
-def unread(launch: Launch) -> Iterator[Entry]:
+@lru_cache(maxsize=4)
+def unread(launch: Launch) -> tuple[Entry, ...]:
     """The entries that set an option at which this launcher does not look, but not those of a foreign block."""
-    foreign = set(foreign_blocks(launch))
-    for entry in entries(launch):
-        judged = entry.block not in foreign and launch.route != "tpu" and is_option(entry, launch)
-        if judged and not is_read(launch, entry.option):
-            yield entry
+    if launch.route == "tpu":
+        return ()
+    judged = [entry for entry in entries(launch) if entry.block not in foreign_blocks(launch)]
+    return tuple(entry for entry in judged if is_option(entry, launch) and not is_read(launch, entry.option))
 
 
 @rule("ACC023", "block-overrides-option", warning="*")

@@ -8,6 +8,7 @@ value, a list of values, or an object of tests ({"gt": 0}, {"not": "cpu"}, {"is"
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from distributed_training_backends.flow.deepspeed import Reading
@@ -15,6 +16,7 @@ from distributed_training_backends.model import Applicability, Severity
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.rules.registry import Hit, Operation, Repair
 from distributed_training_backends.rules.suggest import shown
+from distributed_training_backends.versions import covers
 
 TESTED = {"adam": "*", "adamw": "*", "adagrad": "0.9.2..", "lion": "0.11.0..", "muon": "0.17.6.."}
 
@@ -136,10 +138,16 @@ def rows(table: str) -> list[dict[str, Any]]:
     return found
 
 
+@lru_cache(maxsize=1024)
+def rows_for(table: str, code: str, release: str) -> tuple[dict[str, Any], ...]:
+    """The rows of a table that belong to a rule, in one release."""
+    return tuple(row for row in rows(table) if row["rule"] == code and covers(row.get("releases", "*"), release))
+
+
 def hits(reading: Reading, table: str, code: str) -> Iterator[Hit]:
-    """A hit for each row of a table that belongs to a rule and holds in this release."""
-    for row in rows(table):
-        if row["rule"] == code and reading.covers(row.get("releases", "*")) and holds(reading, row["when"]):
+    """A hit for each row of a table that belongs to a rule and holds."""
+    for row in rows_for(table, code, reading.release):
+        if holds(reading, row["when"]):
             yield hit(reading, row)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from distributed_training_backends.flow.deepspeed import Reading, read
@@ -51,6 +52,12 @@ def by_accelerate(reading: Reading, entry: Entry) -> bool:
 def is_second_name(reading: Reading, entry: Entry) -> bool:
     """Tell whether this is `bfloat16`, the old name of `bf16`, in its place."""
     return entry.path == "bfloat16" and reading.document.get("bf16") is None
+
+
+@lru_cache(maxsize=4)
+def explained(deepspeed: DeepSpeedFile) -> tuple[tuple[Reading, Entry, Finding], ...]:
+    """The unread entries, each with what it most likely is."""
+    return tuple((reading, entry, explain(reading, entry)) for reading, entry in unread(deepspeed))
 
 
 def explain(reading: Reading, entry: Entry) -> Finding:
@@ -131,8 +138,7 @@ def is_remark(entry: Entry) -> bool:
 
 def of_case(deepspeed: DeepSpeedFile, case: Case) -> Iterator[Hit]:
     """The hits of one case."""
-    for reading, entry in unread(deepspeed):
-        finding = explain(reading, entry)
+    for reading, entry, finding in explained(deepspeed):
         if finding.case == case:
             yield hit(reading, entry, finding)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from distributed_training_backends.flow.deepspeed import Reading, read
@@ -32,12 +33,11 @@ class Entry(NamedTuple):
         return f"{self.section}.{self.name}" if self.section else self.name
 
 
-def walk(file: DeepSpeedFile) -> Iterator[tuple[Reading, Entry]]:
+@lru_cache(maxsize=4)
+def walk(file: DeepSpeedFile) -> tuple[tuple[Reading, Entry], ...]:
     """Every entry of a file, with the reading that it belongs to; nothing where the file holds no mapping."""
     reading = read(file)
-    if reading is not None:
-        for entry in entries(reading):
-            yield reading, entry
+    return () if reading is None else tuple((reading, entry) for entry in entries(reading))
 
 
 def entries(reading: Reading) -> Iterator[Entry]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 MOST_LISTED = 14
 
@@ -13,13 +14,22 @@ def closest(word: str, candidates: Iterable[str], cutoff: float = 0.25) -> str |
     The distance counts inserted, left out, changed and swapped letters; it may be at most `cutoff` of the word's
     length, and at least one. Case and the difference between "-", "_" and nothing do not count.
     """
+    return _closest(word, frozenset(candidates), cutoff)
+
+
+@lru_cache(maxsize=1024)
+def _closest(word: str, candidates: frozenset[str], cutoff: float) -> str | None:
     plain = _plain(word)
     if len(plain) < 3:
         return None
     limit = max(1, int(len(plain) * cutoff))
+    letters = set(plain)
     best: tuple[int, str] | None = None
     for candidate in sorted(candidates):
-        if abs(len(other := _plain(candidate)) - len(plain)) > limit:
+        other = _plain(candidate)
+        # each letter that one of them lacks takes a step of its own, and to see that is much cheaper than to count
+        lacking = max(len(letters.difference(other)), len(set(other) - letters))
+        if max(lacking, abs(len(other) - len(plain))) > limit:
             continue
         distance = edit_distance(plain, other, limit)
         if distance <= limit and (best is None or (distance, candidate) < best) and candidate != word:
@@ -27,6 +37,7 @@ def closest(word: str, candidates: Iterable[str], cutoff: float = 0.25) -> str |
     return best[1] if best else None
 
 
+@lru_cache(maxsize=4096)
 def _plain(word: str) -> str:
     return word.lower().replace("_", "").replace("-", "")
 
