@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from distributed_training_backends.flow.effect import normal
 from distributed_training_backends.flow.launch import Launch
-from distributed_training_backends.model import Applicability
+from distributed_training_backends.model import Applicability, Targets
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
 from distributed_training_backends.rules.suggest import shown
 from distributed_training_backends.rules.values import value_hits
+from distributed_training_backends.versions import in_span
 
 VALUES = ("zero", "gradient_", "offload_", "deepspeed_config_file", "deepspeed_moe")
 
@@ -158,3 +159,19 @@ def deepspeed_value(deepspeed_launch: Launch) -> Iterator[Hit]:
     `DeepSpeedPlugin.__post_init__`, and accelerator.py, `Accelerator.__init__`.
     """
     yield from value_hits(deepspeed_launch, VALUES)
+
+
+@rule("ACC060", "accumulation-asserts", warning="..1.8.1")
+def accumulation_asserts(deepspeed_launch: Launch, targets: Targets) -> Iterator[Hit]:
+    """Gradient accumulation at ZeRO stage 2 or 3 with DeepSpeed 0.16.0 or later and Accelerate before 1.9.0.
+
+    Since 0.16.0 DeepSpeed's engine has a `no_sync` of its own, which asserts that gradients are not partitioned;
+    Accelerate calls it inside `accelerator.accumulate` until 1.8.1. Upgrade Accelerate, or take an older DeepSpeed.
+    Source: accelerate 1.8.1, accelerator.py, `no_sync`; deepspeed 0.16.0, runtime/engine.py, `no_sync`.
+    """
+    steps, stage = deepspeed_launch.value("gradient_accumulation_steps"), block_stage(deepspeed_launch)
+    accumulates = str(steps).isdigit() and int(str(steps)) > 1
+    if accumulates and stage in (2, 3) and in_span(targets.deepspeed, "0.16.0", None):
+        text = f"accumulating at ZeRO stage {stage} fails in deepspeed {targets.deepspeed} with accelerate"
+        text += f" {targets.accelerate} (no_sync is incompatible with gradient partitioning); use accelerate 1.9.0"
+        yield Hit(deepspeed_launch.at("gradient_accumulation_steps"), text)
