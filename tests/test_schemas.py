@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -41,7 +41,8 @@ def unknown_keys(errors: Iterable[ValidationError]) -> set[str]:
     found: set[str] = set()
     for error in errors:
         if error.validator == "additionalProperties":
-            extra = set(error.instance) - set(error.schema.get("properties", {}))
+            taken: Any = error.schema
+            extra = set(cast(Any, error.instance)) - set(taken.get("properties", {}))
             found |= {json_pointer((*error.absolute_path, key)) for key in extra}
         found |= unknown_keys(error.context or ())
     return found
