@@ -38,6 +38,8 @@ def read(how: How, value: Any, release: str) -> Outcome:
     if how.get("only_text") and not isinstance(value, str):
         better = "no" if value is False else None
         return Outcome(value, "a text (quote it)", better=better, sure=better is not None)
+    if slip := how.get("slips", {}).get(str(value).lower()):
+        return Outcome(None, slip=slip)
     outcome = READERS[how["read"]](how, value, release)
     known = how.get("translate", {}).get(str(value).upper()) if outcome.expected else None
     return outcome if known is None else outcome._replace(better=known, sure=True)
