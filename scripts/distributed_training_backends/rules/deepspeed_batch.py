@@ -59,6 +59,14 @@ def batch_size_is_no_number(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     reading = read(deepspeed)
     if reading is None or elastic(reading):
         return
+    if (
+        deepspeed.huggingface
+        and STEPS in deepspeed.document.data
+        and reading.data[STEPS] is None
+        and reading.data.get(MICRO)
+    ):
+        message = f'Accelerate calculates with `{STEPS}`, and fails on null; write "auto" or a number'
+        yield Hit(deepspeed.document.value(STEPS), message)
     for name in SIZES:
         value = reading.data.get(name)
         if value is None or isinstance(value, (int, float)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from distributed_training_backends.flow.deepspeed import Reading, read
@@ -10,7 +10,7 @@ from distributed_training_backends.flow.inputs import DeepSpeedFile
 from distributed_training_backends.knowledge.deepspeed import Constructor
 from distributed_training_backends.model import Severity
 from distributed_training_backends.resources import load_json
-from distributed_training_backends.rules.deepspeed_conditions import is_kind
+from distributed_training_backends.rules.deepspeed_conditions import is_number, rows
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
 from distributed_training_backends.rules.suggest import closest, listing, shown
 
@@ -141,29 +141,42 @@ def optimizer_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     if reading is None or known is None:
         return
     for name, value in parameters(reading).items():
-        if f"optimizer.params.{name}" in reading.filled:
+        if f"optimizer.params.{name}" in reading.filled or (value == "auto" and deepspeed.huggingface):
             continue
-        reason, severity = verdict_on(known.name, name, value)
-        if reason:
+        row = objection(reading, known.name, name, value)
+        if row is not None:
             at = deepspeed.document.value("optimizer", "params", name)
-            yield Hit(at, f"`{name}` {reason}, but is {shown(value)}", None, severity)
+            severity = Severity.WARNING if row.get("late") else None
+            yield Hit(at, f"`{name}` {row['reason']}, but is {shown(value)}", None, severity)
 
 
-def verdict_on(kind: str, name: str, value: Any) -> tuple[str | None, Severity | None]:
-    """What is wrong with a value, and whether the class refuses it at once or fails later."""
-    for row in load_json("deepspeed_rules.json")["optimizer_values"]:
-        if name in row["names"] and kind_matches(kind, row) and not acceptable(value, row):
-            return row["reason"], Severity.WARNING if row.get("late") else None
-    return None, None
+def objection(reading: Reading, kind: str, name: str, value: Any) -> dict[str, Any] | None:
+    """The first row of the table that a value of a class fails."""
+    for row in rows("optimizer_values"):
+        about = kind in row["classes"] or ("torch.*" in row["classes"] and kind.startswith("torch."))
+        if (
+            about
+            and name in row["names"]
+            and reading.covers(row.get("releases", "*"))
+            and not TESTS[row["test"]](value)
+        ):
+            return row
+    return None
 
 
-def kind_matches(kind: str, row: dict[str, Any]) -> bool:
-    """Tell whether a row is about this class."""
-    wanted = row["classes"]
-    return kind in wanted or ("torch.*" in wanted and kind.startswith("torch."))
+def at_least_0(value: Any) -> bool:
+    """What most parameters are compared with; true and false count as 1 and 0."""
+    return isinstance(value, (int, float)) and value >= 0
 
 
-def acceptable(value: Any, row: dict[str, Any]) -> bool:
-    """Tell whether a value passes the tests of a row."""
-    too_small = "ge" in row and is_kind(value, "number") and value < row["ge"]
-    return any(is_kind(value, kind) for kind in row["takes"]) and not too_small
+def fractions(value: Any) -> bool:
+    """The coefficients of running averages."""
+    return isinstance(value, list) and len(value) > 1 and all(is_number(item) and 0 <= item < 1 for item in value[:2])
+
+
+TESTS: Mapping[str, Callable[[Any], bool]] = {
+    "falsy": lambda value: not value,
+    "at least 0": at_least_0,
+    "fractions": fractions,
+    "two": lambda value: isinstance(value, (list, str)) and len(value) > 1,
+}

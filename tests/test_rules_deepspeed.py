@@ -1,0 +1,294 @@
+"""What the DSP rules make of a config, beyond their examples: arithmetic, readers, releases, names, fixes, data."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from distributed_training_backends.flow.deepspeed import Reading, read
+from distributed_training_backends.flow.inputs import DeepSpeedFile
+from distributed_training_backends.knowledge import deepspeed as knowledge
+from distributed_training_backends.model import Applicability, Consumer, Context, Severity, Targets
+from distributed_training_backends.resources import DATA, load_json
+from distributed_training_backends.rules import catalog
+from distributed_training_backends.rules.deepspeed_batch import Batch, comes_out, holds
+from distributed_training_backends.rules.deepspeed_conditions import FACTS, same
+from distributed_training_backends.rules.registry import RULES, Hit, run_rules
+from distributed_training_backends.sources.json_source import parse_json
+
+catalog.load()
+NEWEST = knowledge.releases()[-1]
+PLAIN: dict[str, Any] = {"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 2}}
+
+
+def file_of(data: Any, reader: Consumer = "deepspeed", release: str = NEWEST, **context: Any) -> DeepSpeedFile:
+    text = data if isinstance(data, str) else json.dumps(data)
+    targets = Targets("1.15.0", release, "5.24.0", "2.13.0")
+    return DeepSpeedFile(parse_json("ds.json", text, "deepspeed"), reader, targets, Context(**context))
+
+
+def hits(
+    data: Any, reader: Consumer = "deepspeed", release: str = NEWEST, **context: Any
+) -> list[tuple[str, str, Hit]]:
+    file = file_of(data, reader, release, **context)
+    inputs = {"deepspeed": file, "targets": file.targets, "context": file.context}
+    found = run_rules(inputs, dict(file.targets.items()))
+    return [(rule.code, severity.value, hit) for rule, severity, hit in found if rule.code.startswith("DSP")]
+
+
+def said(data: Any, reader: Consumer = "deepspeed", release: str = NEWEST, **context: Any) -> set[tuple[str, str]]:
+    found = hits(data, reader, release, **context)
+    return {(code, severity) for code, severity, _ in found if severity != "info"}
+
+
+def reading_of(data: dict[str, Any], reader: Consumer = "deepspeed", release: str = NEWEST, **context: Any) -> Reading:
+    reading = read(file_of(data, reader, release, **context))
+    assert reading is not None
+    return reading
+
+
+def by_deepspeed(total: Any, micro: Any, steps: Any, world: int) -> bool:
+    """The arithmetic of DeepSpeedConfig, case by case as the library has it."""
+    if total is not None and micro is not None and steps is not None:
+        pass
+    elif total is not None and micro is not None:
+        steps = total // micro // world
+    elif total is not None and steps is not None:
+        micro = total // world // steps
+    elif micro is not None and steps is not None:
+        total = micro * steps * world
+    elif total is not None:
+        steps, micro = 1, total // world
+    else:
+        total, steps = micro * world, 1
+    return bool(total > 0 and micro > 0 and steps > 0 and total == micro * steps * world)
+
+
+@pytest.mark.parametrize("total", [None, 1, 6, 7, 12, 32, 100])
+def test_batch_sizes_come_out_for_some_world_or_for_none(total: int | None) -> None:
+    for micro, steps in product((None, 1, 2, 3, 5, 8, 200), (None, 1, 2, 3, 7)):
+        if total is None and micro is None:
+            continue
+        expected = any(by_deepspeed(total, micro, steps, world) for world in range(1, 250))
+        assert comes_out(Batch(total, micro, steps, frozenset(), None)) == expected, (total, micro, steps)
+
+
+def test_batch_sizes_with_a_known_world() -> None:
+    for total, micro, steps, world in product((8, 12, 64), (None, 1, 4), (None, 1, 2), (1, 2, 3, 8)):
+        assert holds(total, micro, steps, world) == by_deepspeed(total, micro, steps, world)
+    assert ("DSP022", "error") in said({**PLAIN, "train_batch_size": 32}, num_processes=3)
+    assert ("DSP022", "error") not in said({**PLAIN, "train_batch_size": 32}, num_processes=8)
+
+
+def test_accelerate_takes_one_step_where_deepspeed_works_the_steps_out() -> None:
+    data = {**PLAIN, "train_batch_size": 64}
+    assert said(data, "deepspeed", num_processes=4) == set()
+    assert said(data, "accelerate", num_processes=4) == {("DSP022", "error")}
+
+
+def test_auto_is_filled_by_its_reader_only() -> None:
+    data = {**PLAIN, "train_micro_batch_size_per_gpu": "auto", "optimizer": {"type": "Adam", "params": {"eps": "auto"}}}
+    assert said(data, "accelerate") == {("DSP023", "error")}
+    assert said(data, "trainer") == set()
+    assert ("DSP020", "error") in said(data, "deepspeed")
+
+
+def test_auto_for_the_total_needs_a_micro_batch_under_accelerate() -> None:
+    data = {"train_batch_size": "auto", "zero_optimization": {"stage": 1}}
+    assert said(data, "accelerate") == {("DSP023", "error")}
+    assert said(data, "trainer") == set()
+
+
+def test_filled_values_stand_in_for_auto() -> None:
+    data = {"zero_optimization": {"stage": "auto"}, "fp16": {"enabled": "auto"}, "bf16": {"enabled": "auto"}}
+    raw, filled = reading_of(data), reading_of(data, "accelerate", mixed_precision="bf16")
+    assert (raw.stage, raw.dtype) == (0, "fp32")
+    assert (filled.stage, filled.dtype) == (2, "bf16")
+    assert filled.data["gradient_accumulation_steps"] == 1
+    assert filled.filled == {"zero_optimization.stage", "fp16.enabled", "bf16.enabled"}
+    assert data["zero_optimization"]["stage"] == "auto"
+
+
+def test_any_text_turned_half_precision_on_before_it_was_checked() -> None:
+    data = {**PLAIN, "fp16": {"enabled": "auto"}, "bf16": {"enabled": "auto"}}
+    assert ("DSP040", "error") in said(data, release="0.17.0")
+    assert ("DSP040", "error") not in said(data, release="0.17.1")
+
+
+def test_old_names_are_read_as_the_new_ones() -> None:
+    assert reading_of({"bfloat16": {"enabled": True}}).bf16
+    assert not reading_of({"bfloat16": {"enabled": True}, "bf16": {"enabled": False}}).bf16
+    assert reading_of({"zero_optimization": True}).stage == 1
+    assert reading_of({"zero_optimization": {"cpu_offload": True}}).cpu_optimizer
+    assert (
+        reading_of({"zero_optimization": {"prefetch_bucket_size": 5}}).value(
+            "zero_optimization.stage3_prefetch_bucket_size"
+        )
+        == 5
+    )
+
+
+@pytest.mark.parametrize(
+    ("section", "severity"), [("zero_optimization", "error"), ("activation_checkpointing", "warning"), ("", "warning")]
+)
+def test_unknown_keys_are_refused_or_ignored_by_section(section: str, severity: str) -> None:
+    data = json.loads(json.dumps(PLAIN))
+    (data.setdefault(section, {}) if section else data)["wibble_wobble"] = 1
+    assert said(data) == {("DSP004", severity)}
+
+
+def test_half_precision_blocks_became_strict() -> None:
+    data = {**PLAIN, "bf16": {"enabled": True, "loss_scale": 0}}
+    assert {severity for _, severity in said(data, release="0.17.0")} == {"warning"}
+    assert {severity for _, severity in said(data, release="0.17.1")} == {"error"}
+
+
+def test_a_near_miss_is_offered_and_renamed() -> None:
+    data = {**PLAIN, "zero_optimization": {"stage": 2, "overlap_coms": True}}
+    (_, _, hit), *_ = [item for item in hits(data) if item[0] == "DSP004"]
+    assert "did you mean `overlap_comm`?" in hit.message
+    assert hit.repair is not None
+    assert (hit.repair.applicability, hit.repair.operations[0].text) == (Applicability.SAFE, "overlap_comm")
+
+
+def test_no_rename_over_an_entry_that_is_there() -> None:
+    data = {**PLAIN, "zero_optimization": {"stage": 2, "overlap_coms": True, "overlap_comm": False}}
+    (_, _, hit), *_ = [item for item in hits(data) if item[0] == "DSP004"]
+    assert hit.repair is None
+
+
+def test_a_key_of_zero_optimization_at_the_top_is_moved() -> None:
+    (_, _, hit), *_ = [item for item in hits({"stage3_max_live_parameters": 1, **PLAIN}) if item[0] == "DSP006"]
+    assert hit.repair is not None
+    assert hit.repair.operations[0].target == ("zero_optimization",)
+    assert hit.at.pointer == ("stage3_max_live_parameters",)
+
+
+def test_remarks_are_only_mentioned() -> None:
+    assert said({"_comment": "ZeRO 2 on eight GPUs", **PLAIN}) == set()
+    assert ("DSP004", "info") in {(code, severity) for code, severity, _ in hits({"_comment": "x", **PLAIN})}
+
+
+@pytest.mark.parametrize(("release", "expected"), [("0.19.6", set()), ("0.19.7", {("DSP007", "error")})])
+def test_removed_features_by_release(release: str, expected: set[tuple[str, str]]) -> None:
+    assert said({**PLAIN, "nebula": {"enabled": False}}, release=release) == expected
+
+
+def test_removal_is_safe_only_where_the_feature_is_off() -> None:
+    for value, wanted in ((False, Applicability.SAFE), (True, Applicability.UNSAFE)):
+        (_, _, hit), *_ = [item for item in hits({**PLAIN, "sparse_gradients": value}) if item[0] == "DSP007"]
+        assert hit.repair is not None
+        assert hit.repair.applicability is wanted
+
+
+def test_json_for_one_reader_and_hjson_for_the_other() -> None:
+    text = '{"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 2,},}'
+    assert said(text) == set()
+    assert said(text, "trainer") == {("DSP001", "error")}
+
+
+def test_an_unquoted_placeholder_is_text_for_deepspeed() -> None:
+    text = '{\n"train_micro_batch_size_per_gpu": 4,\n"zero_optimization": {\n"stage": $STAGE\n}\n}'
+    assert said(text) == {("DSP010", "error")}
+    assert ("DSP001", "error") in said(text, "accelerate")
+
+
+@pytest.mark.parametrize(
+    ("offload", "torch_adam", "taken", "refused"),
+    [
+        (None, False, "set_grad_none", "foreach"),
+        ("cpu", False, "fp32_optimizer_states", "set_grad_none"),
+        (None, True, "foreach", "set_grad_none"),
+    ],
+)
+def test_parameters_of_the_class_that_is_built(offload: str | None, torch_adam: bool, taken: str, refused: str) -> None:
+    zero = {"stage": 2, "offload_optimizer": {"device": offload}} if offload else {"stage": 2}
+    for name, expected in ((taken, set()), (refused, {("DSP032", "error")})):
+        params = {"lr": 0.001, name: False} | ({"torch_adam": True} if torch_adam else {})
+        data = {**PLAIN, "zero_optimization": zero, "optimizer": {"type": "AdamW", "params": params}}
+        assert said(data) == expected, name
+
+
+def test_the_trainer_wants_what_its_arguments_say() -> None:
+    data = {**PLAIN, "gradient_clipping": 0.5}
+    assert said(data, "trainer") == set()
+    assert said(data, "trainer", arguments=(("max_grad_norm", 1.0),)) == {("DSP051", "error")}
+
+
+def test_settings_of_another_stage_are_mentioned_at_their_default_only() -> None:
+    at_default = {**PLAIN, "zero_optimization": {"stage": 2, "stage3_max_live_parameters": 1000000000}}
+    assert ("DSP060", "info") in {(code, severity) for code, severity, _ in hits(at_default)}
+    assert said(at_default) == set()
+    assert said({**PLAIN, "zero_optimization": {"stage": 2, "stage3_max_live_parameters": 5}}) == {
+        ("DSP060", "warning")
+    }
+
+
+def test_lost_accumulation_is_told_for_the_releases_concerned() -> None:
+    data = {**PLAIN, "gradient_accumulation_steps": 8}
+    spoken = [release for release in knowledge.releases() if ("DSP062", "warning") in said(data, release=release)]
+    assert spoken == ["0.17.6", "0.18.0", "0.18.1", "0.18.2"]
+
+
+def test_every_value_survives() -> None:
+    odd: tuple[Any, ...] = (None, True, 0, -1.5, "", "auto", [], [{}], {}, {"a": {"b": [1]}}, 10**30)
+    data = {
+        **PLAIN,
+        "optimizer": {"type": "AdamW", "params": {"lr": 1}},
+        "scheduler": {"type": "WarmupLR", "params": {}},
+    }
+    data |= {"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}, "bf16": {"enabled": True}}
+    for path in [
+        *data,
+        "zero_optimization.stage",
+        "zero_optimization.offload_optimizer",
+        "optimizer.type",
+        "bf16.enabled",
+    ]:
+        for value in odd:
+            changed = json.loads(json.dumps(data))
+            *steps, last = path.split(".")
+            block = changed
+            for step in steps:
+                block = block[step]
+            block[last] = value
+            for reader in ("deepspeed", "accelerate", "trainer"):
+                hits(changed, reader)
+
+
+def test_rule_data_fit_their_schema() -> None:
+    schema = json.loads(Path(DATA, "schemas", "deepspeed_rules.schema.json").read_text("utf-8"))
+    jsonschema.Draft202012Validator(schema).validate(load_json("deepspeed_rules.json"))
+
+
+def test_rule_data_name_settings_and_rules_that_there_are() -> None:
+    data = load_json("deepspeed_rules.json")
+    known = {path for release in ("0.9.0", "0.16.9", "0.19.6", NEWEST) for path in knowledge.for_release(release).keys}
+    for row in [*data["conflicts"], *data["unused"], *data["values"]]:
+        subjects = [*row.get("when", {}), *row.get("keys", ()), *([row["at"]] if "at" in row else ())]
+        for subject in subjects:
+            assert subject in FACTS or subject.rstrip("?") in known or subject.startswith("compression_training."), (
+                subject
+            )
+    assert {row["rule"] for row in data["conflicts"]} <= set(RULES)
+    for row in data["conflicts"]:
+        row["message"].format(value="x", release="1")
+
+
+def test_the_coverage_list_names_rules_that_there_are() -> None:
+    listed = json.loads((Path(__file__).parent / "cases" / "coverage-deepspeed.json").read_text("utf-8"))
+    for identifier, where in listed.items():
+        for code in re.findall(r"\b[A-Z]{3}\d{3}\b", where):
+            assert code in RULES, f"{identifier}: {code}"
+
+
+def test_true_is_not_one() -> None:
+    assert same(1, 1.0)
+    assert not same(True, 1)
+    assert Severity.ERROR.rank == 0
