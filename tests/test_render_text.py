@@ -131,8 +131,8 @@ def test_carets_stand_below_what_they_mark(line: str, start: int, end: int, show
 
 
 def on_a_grid(shown: str) -> list[str]:
-    """What stands in each column: a wide character fills its second column with nothing."""
-    return [part for cell in cells(shown) for part in (cell.shown, *[""] * (cell.width - 1))]
+    """What stands in each column: a wide character fills its second column with nothing, an accent has none."""
+    return [part for cell in cells(shown) if cell.width for part in (cell.shown, *[""] * (cell.width - 1))]
 
 
 @given(st.text(st.sampled_from("ab: é名前🙂\x1b\u202e\u00a0"), max_size=300), st.data(), st.integers(24, 200))
