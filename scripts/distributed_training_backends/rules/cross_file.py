@@ -70,3 +70,16 @@ def deepspeed_file_not_found(deepspeed_launch: Launch, missing_file: str) -> Ite
     text = f"there is no file {shown(missing_file)} here, so it is not judged{where}"
     severity = None if deepspeed_launch.context.launched else Severity.INFO
     yield Hit(deepspeed_launch.at("deepspeed_config_file"), text, severity=severity)
+
+
+@rule("XCF003", "deepspeed-file-not-a-path", error="*")
+def deepspeed_file_not_a_path(deepspeed_launch: Launch) -> Iterator[Hit]:
+    """`deepspeed_config_file` is no text.
+
+    The value is exported as text and then sought as a file, or read as base64; a number or a truth value is neither.
+    Source: 1.15.0, utils/deepspeed.py, `HfDeepSpeedConfig.__init__`.
+    """
+    value = deepspeed_launch.value("deepspeed_config_file")
+    if value is not None and not isinstance(value, str):
+        text = f"deepspeed_config_file {shown(value)} is no path, and accelerate refuses it; write a file name"
+        yield Hit(deepspeed_launch.at("deepspeed_config_file"), text)

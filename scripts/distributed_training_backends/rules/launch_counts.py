@@ -89,6 +89,8 @@ def count_problem(value: Any, launch: Launch) -> str:
 def simple_count_problem(value: Any, launch: Launch) -> str:
     """The same for the launcher of NO and MULTI_CPU, which compares the number with 1."""
     several = machines_of(launch) > 1
+    if value is None and launch.since("1.8.0"):
+        return ""
     compared = not several or launch.since("1.8.0")
     return "is no number, and the launcher compares it with 1" if compared and not is_number(value) else ""
 
