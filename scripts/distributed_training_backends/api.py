@@ -90,7 +90,18 @@ def judged(raws: Sequence[Raw | Unreadable], options: Options, read: Reader) -> 
         else:
             failed.append(validate.unreadable(parsed))
     links = dict(references(documents, read))
+    if options.check_imports and options.absent is None:
+        options = options._replace(absent=absent_features())
     return Report(options.targets, (*validate.judge(documents, links, options), *failed))
+
+
+def absent_features() -> frozenset[str]:
+    """The features of data/packages.json whose package this interpreter would not find; nothing is imported."""
+    from distributed_training_backends import installed
+
+    features = load_json("packages.json")["features"]
+    missing = set(installed.missing({record["module"] for record in features.values()}))
+    return frozenset(name for name, record in features.items() if record["module"] in missing)
 
 
 def references(documents: Sequence[Document], read: Reader) -> Iterator[tuple[str, Document]]:

@@ -30,7 +30,10 @@ READERS: tuple[Consumer, ...] = ("deepspeed", "accelerate", "trainer")
 
 
 class Options(NamedTuple):
-    """How to judge: the targets, the context, a forced kind, and which codes to show (prefixes of codes)."""
+    """How to judge: the targets, the context, a forced kind, and which codes to show (prefixes of codes).
+
+    `absent` names the features (data/packages.json) whose package the interpreter lacks; None if nobody looked.
+    """
 
     targets: Targets
     context: Context = Context()
@@ -38,6 +41,7 @@ class Options(NamedTuple):
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     check_imports: bool = False
+    absent: frozenset[str] | None = None
 
 
 def judge(documents: Sequence[Document], links: Mapping[str, Document], options: Options) -> Iterator[FileReport]:
@@ -94,7 +98,7 @@ def unreadable(source: Unreadable) -> FileReport:
 
 def run(inputs: dict[str, Any], options: Options) -> Iterator[Finding]:
     """Run the rules on a unit's inputs."""
-    given = {**inputs, "targets": options.targets, "context": options.context}
+    given = {**inputs, "targets": options.targets, "context": options.context, "absent": options.absent}
     catalog.load(given)
     for rule, severity, hit in run_rules(given, dict(options.targets.items())):
         yield finding_of(rule, severity, hit)

@@ -15,6 +15,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "accelerate_deepspeed": ("deepspeed_launch",),
     "sagemaker": ("sagemaker",),
     "cross_file": ("deepspeed_launch",),
+    "packages": ("absent",),
     "launch_counts": ("launch",),
     "launch_machines": ("launch",),
     "fsdp_settings": ("fsdp",),
