@@ -34,7 +34,7 @@ def apply(text: str, fixes: Sequence[Fix]) -> Applied:
     """
     taken: list[Edit] = []
     applied: list[Fix] = []
-    for fix in sorted(dict.fromkeys(fixes), key=lambda item: (_first(item.edits), item.title)):
+    for fix in sorted(dict.fromkeys(fixes), key=lambda item: (sorted(item.edits), item.title)):
         if fix.edits and not any(_clash(edit, other) for edit in fix.edits for other in taken):
             taken.extend(fix.edits)
             applied.append(fix)
@@ -51,12 +51,8 @@ def splice(text: str, edits: Iterable[Edit]) -> str:
     return "".join([*parts, text[position:]])
 
 
-def _first(edits: Sequence[Edit]) -> tuple[int, int]:
-    return min(((edit.start, edit.end) for edit in edits), default=(0, 0))
-
-
 def _clash(one: Edit, other: Edit) -> bool:
-    return max(one.start, other.start) < min(one.end, other.end) or one.start == other.start
+    return one.start == other.start or (one.start < other.end and other.start < one.end)
 
 
 def write_atomically(path: str, text: str) -> WriteFailure | None:

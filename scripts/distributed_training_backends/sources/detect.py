@@ -36,11 +36,11 @@ SIGNS: dict[Kind, Signs] = {
         0.3,
     ),
     "deepspeed": Signs(
-        _words("""zero_optimization train_batch_size train_micro_batch_size_per_gpu zero_allow_untested_optimizer steps_per_print
-            wall_clock_breakdown zero_force_ds_cpu_optimizer prescale_gradients gradient_predivide_factor
-            sparse_gradients flops_profiler comms_logger progressive_layer_drop curriculum_learning data_efficiency
-            compression_training hybrid_engine csv_monitor memory_breakdown communication_data_type bfloat16
-            torch_autocast elasticity autotuning data_types sparse_attention"""),
+        _words("""zero_optimization train_batch_size train_micro_batch_size_per_gpu zero_allow_untested_optimizer
+            steps_per_print wall_clock_breakdown zero_force_ds_cpu_optimizer prescale_gradients
+            gradient_predivide_factor sparse_gradients flops_profiler comms_logger progressive_layer_drop
+            curriculum_learning data_efficiency compression_training hybrid_engine csv_monitor memory_breakdown
+            communication_data_type bfloat16 torch_autocast elasticity autotuning data_types sparse_attention"""),
         _words("""gradient_accumulation_steps gradient_clipping fp16 bf16 amp optimizer scheduler
             activation_checkpointing aio tensorboard wandb comet pipeline checkpoint compile log_level dump_state
             tensor_parallel expert_parallel sequence_parallel_size dataloader_drop_last eigenvalue nebula"""),
@@ -97,8 +97,8 @@ SIGNS: dict[Kind, Signs] = {
 # keys of training recipes that other programs read: their presence outweighs likenesses
 FOREIGN = _words("""finetuning_type cutoff_len base_model sequence_len sample_packing datasets _component_ defaults
     dataset_mixer dataset_dir plot_loss lora_target stage adapter micro_batch_size train_on_inputs hydra trainer""")
-# a DeepSpeed value that tells: these are blocks there, and flags or names elsewhere
-_BLOCKS = _words("fp16 bf16 bfloat16 optimizer scheduler activation_checkpointing")
+# what is a block with such a key in a DeepSpeed config is a flag, or another block, elsewhere
+_BLOCKS = {"fp16": ("enabled", 2), "bf16": ("enabled", 2), "optimizer": ("type", 1), "scheduler": ("type", 1)}
 _KEY_LINE = re.compile(r"""^([ \t]*)(?:\{[ \t]*)?["']?([A-Za-z_]\w*)["']?[ \t]*:""", re.MULTILINE)
 MAX_KEY_LINES = 2000
 
@@ -108,12 +108,16 @@ def detect(data: Any, text: str, path: str) -> Kind | None:
     values = data if isinstance(data, Mapping) else dict.fromkeys(keys_by_sight(text)) if data is None else {}
     keys = [key for key in values if isinstance(key, str)]
     scores = {kind: _score(signs, keys) for kind, signs in SIGNS.items()}
-    scores["deepspeed"] += 2 * sum(isinstance(values[key], Mapping) for key in keys if key in _BLOCKS)
+    scores["deepspeed"] += sum(points for key, (inner, points) in _BLOCKS.items() if _holds(values.get(key), inner))
     ranked = sorted(scores, key=lambda kind: (scores[kind], _named(kind, path)), reverse=True)
     fitting = [kind for kind in ranked if scores[kind] >= 3 and _share(SIGNS[kind], keys) >= SIGNS[kind].share]
     if not fitting or (fitting[0] == "trainer" and not FOREIGN.isdisjoint(keys)):
         return None
     return fitting[0]
+
+
+def _holds(value: Any, key: str) -> bool:
+    return isinstance(value, Mapping) and key in value
 
 
 def keys_by_sight(text: str) -> Iterable[str]:

@@ -68,18 +68,22 @@ class Splicer:
         return [*self.add(target, name, value, without=pointer), *self.remove(pointer)]
 
     def _own_words(self, pointer: Pointer, target: Pointer) -> Any:
+        """The text of a value, with the comment behind it where the target has lines of its own."""
         node = self._node(pointer)
         start, end = self._tight(node.value)
-        if node.key is None or self._line_end(node.key.end) > start:
-            return Verbatim(self.text[start:end], False)
         siblings = self._children(target).pointers
-        if self._flow(target) or not siblings:
+        lines = bool(siblings) and not self._flow(target)
+        if lines and not self._flow(pointer[:-1]):
+            end = self._line_end(end)
+        if node.key is None or self._line_end(node.key.end) > start:
+            return Verbatim(self.text[start:end].rstrip(), False)
+        if not lines:
             return self.document.get(*pointer)
         sibling = self._node(siblings[0])
         before, after = self._indent(node.key.start), self._indent((sibling.key or sibling.value).start)
         colon = self.text.index(":", node.key.end) + 1
-        lines = self.text[colon:end].splitlines(keepends=True)
-        return Verbatim("".join([lines[0], *(after + line.removeprefix(before) for line in lines[1:])]), True)
+        first, *others = self.text[colon:end].rstrip().splitlines(keepends=True)
+        return Verbatim("".join([first, *(after + line.removeprefix(before) for line in others)]), True)
 
     def remove(self, pointer: Pointer, extent: Extent | None = None) -> list[Edit]:
         """Take an entry out with its lines or its comma; `extent` stands for one that another has overridden."""

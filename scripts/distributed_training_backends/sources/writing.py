@@ -12,7 +12,7 @@ from distributed_training_backends.sources.document import Syntax
 # words that YAML 1.1 reads as text; anything else gets quotes, as do the words below
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*")
 _RESERVED = re.compile(r"(?:y|yes|n|no|true|false|on|off|null)", re.IGNORECASE)
-_NEEDS_ESCAPES = "[^ -~\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+_ESCAPED = "[^ -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 
 
 def write(value: Any, syntax: Syntax, quote: str = "") -> str:
@@ -29,10 +29,8 @@ def write(value: Any, syntax: Syntax, quote: str = "") -> str:
 
 
 def _string(value: str, quote: str) -> str:
-    if _needs_escapes(value):
-        return json.dumps(value, ensure_ascii=not _beyond_the_plane(value))
-    if quote == '"':
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if quote == '"' or _needs_escapes(value):
+        return '"' + re.sub(_ESCAPED, _escape, value.replace("\\", "\\\\").replace('"', '\\"')) + '"'
     if not quote and _PLAIN.fullmatch(value) and not _RESERVED.fullmatch(value):
         return value
     return "'" + value.replace("'", "''") + "'"
@@ -40,12 +38,12 @@ def _string(value: str, quote: str) -> str:
 
 def _needs_escapes(value: str) -> bool:
     """Tell of characters that YAML takes only escaped. The wide pattern is slow to compile and seldom needed."""
-    return not value.isprintable() if value.isascii() else re.search(_NEEDS_ESCAPES, value) is not None
+    return not value.isprintable() if value.isascii() else re.search(_ESCAPED, value) is not None
 
 
-def _beyond_the_plane(value: str) -> bool:
-    """Tell of characters that JSON escapes in two halves, which YAML does not join."""
-    return any(ord(char) > 0xFFFF for char in value)
+def _escape(found: re.Match[str]) -> str:
+    char = found.group()
+    return json.dumps(char)[1:-1] if char <= "\uffff" else f"\\U{ord(char):08x}"
 
 
 def _float(value: float) -> str:

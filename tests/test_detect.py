@@ -1,0 +1,192 @@
+"""Telling kinds of config apart, the choice of the reader, and blocks cut out of larger texts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.strategies import json_soups, mappings, yaml_soups
+
+from distributed_training_backends.model import KINDS, Kind
+from distributed_training_backends.sources.detect import detect, keys_by_sight
+from distributed_training_backends.sources.document import Document
+from distributed_training_backends.sources.limits import Unreadable
+from distributed_training_backends.sources.load import load
+from distributed_training_backends.sources.reading import Raw, read_path
+
+ROOT = Path(__file__).resolve().parent.parent
+CORPUS = ROOT.parent / "shared" / "corpus"
+EXPECTED = {"accelerate": "accelerate", "deepspeed": "deepspeed", "deepspeed_yaml": "deepspeed", "fsdp_config": "fsdp"}
+
+
+def loaded(text: str, path: str = "cfg.yaml", kind: Kind | None = None) -> Document:
+    document = load(Raw(path, text), kind)
+    assert isinstance(document, Document), document
+    return document
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "kind"),
+    [
+        ("a.yaml", "compute_environment: LOCAL_MACHINE\ndistributed_type: 'NO'\n", "accelerate"),
+        ("a.yaml", "distrbuted_type: FSDP\nnum_processes: 4\nfsdp_config: {}\n", "accelerate"),
+        ("a.yaml", "fsdp_config:\n  fsdp_version: 2\nmixed_precision: bf16\nnum_machines: 1\n", "accelerate"),
+        ("a.yaml", "deepspeed_config:\n  zero_stage: 3\n", "accelerate"),
+        ("a.yaml", "parallelism_config:\n  parallelism_config_tp_size: 2\n", "accelerate"),
+        (
+            "a.json",
+            '{"distributed_type": "MULTI_GPU", "zero_optimization": {"stage": 2}, "num_processes": 2}',
+            "accelerate",
+        ),
+        ("ds.json", '{"zero_optimization": {"stage": 2}}', "deepspeed"),
+        ("ds.json", '{"train_batch_size": 8, "fp16": {"enabled": true}}', "deepspeed"),
+        ("ds.yml", '{"bf16": {"enabled": true}, "train_micro_batch_size_per_gpu": "auto"}', "deepspeed"),
+        ("x.json", '{"optimizer": {"type": "AdamW"}, "scheduler": {"type": "WarmupLR"}}', "deepspeed"),
+        ("f.json", '{"transformer_layer_cls_to_wrap": "LlamaDecoderLayer"}', "fsdp"),
+        ("f.json", '{"fsdp_backward_prefetch": "backward_pre", "fsdp_forward_prefetch": "true"}', "fsdp"),
+        ("f.json", '{"min_num_params": 2000, "xla": true}', "fsdp"),
+        ("p.yaml", "dp_shard_size: 4\ntp_size: 2\n", "parallelism"),
+        ("p.yaml", "parallelism_config_dp_replicate_size: 2\nparallelism_config_cp_size: 2\n", "parallelism"),
+        ("p.yaml", "backend: TE\nfp8_format: HYBRID\nmargin: 0\n", "fp8"),
+        ("p.yaml", "load_in_4bit: true\nbnb_4bit_quant_type: nf4\n", "quantization"),
+        ("t.yaml", "output_dir: out\nper_device_train_batch_size: 2\nbf16: true\ndeepspeed: ds.json\n", "trainer"),
+    ],
+)
+def test_kinds_by_content(path: str, text: str, kind: Kind) -> None:
+    assert loaded(text, path).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.yaml", "name: ci\non: [push]\njobs: {}\n"),
+        ("package.json", '{"name": "x", "version": "1.0.0", "scripts": {}, "dependencies": {}}'),
+        ("config.json", '{"architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "torch_dtype": "bfloat16"}'),
+        ("axolotl.yml", "base_model: m\ndatasets: []\nmicro_batch_size: 2\nload_in_4bit: true\noutput_dir: out\n"),
+        (
+            "lf.yaml",
+            "stage: sft\nfinetuning_type: lora\noutput_dir: o\nper_device_train_batch_size: 1\nlearning_rate: 1\n",
+        ),
+        ("tt.yaml", "model:\n  _component_: torchtune.models.llama3\noutput_dir: o\noptimizer:\n  lr: 1\n"),
+        ("a.yaml", "version: 2\nname: x\nmargin: 1\n"),
+        ("list.yaml", "- a\n- b\n"),
+        ("a.yaml", "only words\n"),
+        ("a.yaml", ""),
+    ],
+)
+def test_what_is_none_of_ours(path: str, text: str) -> None:
+    answer = load(Raw(path, text), None)
+    assert isinstance(answer, Unreadable)
+    assert answer.reason == "unknown-kind"
+    assert "--format" in answer.message
+
+
+def test_a_text_that_cannot_be_parsed_is_told_by_the_sight_of_its_keys() -> None:
+    document = loaded("compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\n\tbad: 1\n")
+    assert (document.kind, document.parsed) == ("accelerate", False)
+    document = loaded('{\n  "zero_optimization": {\n    "stage": 2\n  "fp16": {\n', "x.json")
+    assert (document.kind, document.parsed) == ("deepspeed", False)
+    assert list(keys_by_sight('{\n "a": 1,\n  "b": 2\n "c": 3')) == ["a", "c"]
+
+
+def test_the_kind_can_be_told() -> None:
+    for kind in KINDS:
+        assert loaded("a: 1\n", kind=kind).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "syntax"),
+    [
+        ("a.yaml", "accelerate", "yaml"),
+        ("a.json", "accelerate", "json"),
+        ("a.conf", "accelerate", "yaml"),
+        ("-", "accelerate", "json"),
+        ("a.yaml", "deepspeed", "json"),
+        ("a.yaml", "fsdp", "json"),
+        ("a.yaml", "trainer", "yaml"),
+        ("A.JSON", "trainer", "json"),
+    ],
+)
+def test_each_kind_gets_the_reader_of_its_consumer(path: str, kind: Kind, syntax: str) -> None:
+    assert loaded('{"a": 1}', path, kind).syntax == syntax
+
+
+def test_a_byte_order_mark_is_nothing_to_yaml_and_hjson_and_too_much_for_json() -> None:
+    def names(path: str, text: str, kind: Kind) -> list[str]:
+        document = load(Raw(path, text, bom=True), kind)
+        assert isinstance(document, Document)
+        assert document.bom
+        return [defect.name for defect in document.defects]
+
+    assert names("a.yaml", "a: 1\n", "accelerate") == ["byte-order-mark"]
+    assert names("a.json", '{"a": 1}', "accelerate") == ["syntax-error", "byte-order-mark"]
+    assert names("a.json", '{"a": 1}', "deepspeed") == ["byte-order-mark", "not-strict-json"]
+
+
+FENCED = "Use this:\n\n```yaml\ndistributed_type: FSDP\nnum_processes: 8\n```\n\nThen: run it.\n"
+HEREDOC = 'set -e\ncat <<EOT > $CONFIG\n{\n  "zero_optimization": {"stage": 2}\n}\nEOT\ndeepspeed train.py\n'
+
+
+def test_a_pasted_page_is_read_by_its_block() -> None:
+    document = loaded(FENCED, "-")
+    assert document.data == {"distributed_type": "FSDP", "num_processes": 8}
+    assert document.text == FENCED
+    assert document.position(document.nodes[("num_processes",)].value.start) == (5, 16)
+    assert [defect.name for defect in document.defects] == ["fragment"]
+
+
+def test_a_file_with_a_block_is_still_what_its_reader_refuses() -> None:
+    document = loaded(FENCED, "README.yaml")
+    assert document.data == {"distributed_type": "FSDP", "num_processes": 8}
+    assert [defect.name for defect in document.defects] == ["syntax-error", "fragment"]
+    script = loaded(HEREDOC, "run.sh")
+    assert (script.kind, script.data) == ("deepspeed", {"zero_optimization": {"stage": 2}})
+    assert script.raw("zero_optimization", "stage") == "2"
+    assert [defect.name for defect in script.defects] == ["syntax-error", "fragment"]
+
+
+def test_the_first_block_that_is_a_config_counts() -> None:
+    text = "```bash\nls\n```\n~~~\nnum_machines: 1\nmachine_rank: 0\n~~~\n```\nnum_machines: 2\n"
+    assert loaded(text, "-").data == {"num_machines": 1, "machine_rank": 0}
+
+
+@given(st.one_of(yaml_soups, json_soups, st.text()), st.sampled_from(["a.yaml", "a.json", "-", "x"]))
+def test_any_text_gets_an_answer(text: str, path: str) -> None:
+    for kind in (None, *KINDS):
+        answer = load(Raw(path, text), kind)
+        assert isinstance(answer, Document | Unreadable)
+
+
+@given(mappings)
+def test_any_mapping_gets_an_answer(data: dict[str, object]) -> None:
+    assert detect(data, "", "x") in (*KINDS, None)
+
+
+def test_a_json_file_never_imports_yaml() -> None:
+    code = (
+        "import sys; from distributed_training_backends.sources.load import load;"
+        "from distributed_training_backends.sources.reading import Raw;"
+        "load(Raw('d.json', '{\"zero_optimization\": {}}'), None);"
+        "load(Raw('d.yaml', '{\"zero_optimization\": {}}'), None); sys.exit('yaml' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT / "scripts", check=False).returncode == 0
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus is not part of the repository")
+def test_the_corpus_is_told_apart() -> None:
+    table: Counter[tuple[str, str]] = Counter()
+    for path in sorted(CORPUS.glob("*/*")):
+        raw = read_path(str(path))
+        assert isinstance(raw, Raw)
+        answer = load(raw, None)
+        table[path.parent.name, answer.kind if isinstance(answer, Document) else answer.reason] += 1
+    for folder, kind in EXPECTED.items():
+        total = sum(count for (where, _), count in table.items() if where == folder)
+        assert total
+        assert table[folder, kind] >= 0.99 * total, table
+    assert {kind for folder, kind in table if folder == "recipe"} <= {"trainer", "unknown-kind"}
