@@ -230,8 +230,8 @@ def unique(values: Sequence[Any]) -> Iterator[Any]:
 
 def same(value: Any, effective: Any) -> bool:
     """The launcher turns most values into text, so that true and "true" are one value."""
-    if effective is UNKNOWN:
-        return False
+    if effective is UNKNOWN or value is None or effective is None:
+        return value is effective
     return value == effective or str(value).lower() == str(effective).lower()
 
 

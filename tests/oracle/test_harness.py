@@ -1,0 +1,304 @@
+"""The oracle's own parts that need no library: cases, mutations, shrinking, outcomes, archives."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.oracle import comparison, liveness, mutations, tables
+from tests.oracle.agreement import FIXED_SEED, RELEASES, by_signature, merged
+from tests.oracle.cases import Case, own, questions
+from tests.oracle.comparison import Row, Truth, truth_for_any, truth_of
+from tests.oracle.environment import PINS, Environment, order
+from tests.oracle.judge import Judgement, Said, judge
+from tests.oracle.shrink import smallest
+from tests.oracle.tracing import Traced, unread
+
+import releases
+
+ZERO = {
+    "train_batch_size": 64,
+    "train_micro_batch_size_per_gpu": 4,
+    "gradient_accumulation_steps": 2,
+    "optimizer": {"type": "AdamW", "params": {"lr": 3e-5, "betas": [0.9, 0.95], "weight_decay": "auto"}},
+    "gradient_clipping": 0.5,
+    "bf16": {"enabled": True},
+}
+
+
+def accelerate_case(**config: Any) -> Case:
+    return Case("c", "accelerate", yaml.safe_dump(config))
+
+
+def deepspeed_case(config: dict[str, Any]) -> Case:
+    return Case("d", "deepspeed", json.dumps(config), ".json")
+
+
+# --- cases ---------------------------------------------------------------------------------------------------
+
+
+def test_open_questions_of_an_accelerate_file_are_answered_by_flags_and_files() -> None:
+    case = accelerate_case(
+        distributed_type="DEEPSPEED", num_machines=2, deepspeed_config={"deepspeed_config_file": "conf/z.json"}
+    )
+    asked = questions(case)["launch"]
+    assert asked["flags"] == ["--num_processes", "8", "--main_process_ip", "10.0.0.1"]
+    assert json.loads(asked["files"]["conf/z.json"])["zero_optimization"] == {"stage": 2}
+    assert asked["files"]["config.yaml"] == case.text
+
+
+def test_nothing_is_added_where_nothing_is_open() -> None:
+    block = {"deepspeed_config_file": "/etc/z.json"}
+    case = accelerate_case(num_processes=4, num_machines=2, main_process_ip="node-a", deepspeed_config=block)
+    asked = questions(case)["launch"]
+    assert asked["flags"] == []
+    assert list(asked["files"]) == ["config.yaml"]
+
+
+def test_batch_arithmetic_and_arguments_follow_the_deepspeed_file() -> None:
+    asked = questions(deepspeed_case(ZERO))
+    assert {reader: question["world_size"] for reader, question in asked.items()} == dict.fromkeys(asked, 8)
+    assert asked["accelerate"]["arguments"] == {"batch_size": 4, "gradient_accumulation_steps": 2}
+    assert asked["trainer"]["arguments"] == {
+        "per_device_train_batch_size": 4,
+        "gradient_accumulation_steps": 2,
+        "learning_rate": 3e-5,
+        "adam_beta1": 0.9,
+        "adam_beta2": 0.95,
+        "max_grad_norm": 0.5,
+        "bf16": True,
+    }
+
+
+def test_the_rules_examples_are_cases() -> None:
+    kinds = {case.kind for case in own()}
+    assert {"accelerate", "deepspeed"} <= kinds
+
+
+# --- mutations -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pool() -> mutations.Pool:
+    return mutations.Pool([case for case in own() if case.kind == "accelerate"])
+
+
+@pytest.mark.parametrize("kind", mutations.KINDS)
+def test_forty_mutations_of_each_kind_can_be_drawn(pool: mutations.Pool, kind: str) -> None:
+    drawn = mutations.mutants(pool, kind, 40, FIXED_SEED)
+    assert len({case.text for case in drawn}) == 40
+    assert drawn == mutations.mutants(pool, kind, 40, FIXED_SEED)
+    assert drawn != mutations.mutants(pool, kind, 40, FIXED_SEED + 1)
+    assert {case.group for case in drawn} == {kind}
+
+
+def key_count(case: Case) -> int:
+    return len(mutations.keys(case.data))
+
+
+def test_mutations_do_what_their_names_say(pool: mutations.Pool) -> None:
+    originals = {case.name: case for case in pool.cases}
+    for kind, difference in (("drop", -1), ("misspell", 0), ("retype", 0), ("move", 0)):
+        for mutant in mutations.mutants(pool, kind, 20, 3):
+            before = originals[mutant.name.split(" ")[0]]
+            assert mutant.data != before.data
+            if not any(isinstance(value, dict) for value in before.data.values()):
+                assert key_count(mutant) in (key_count(before) + difference, key_count(before) + 1), mutant.name
+
+
+def test_rename_keeps_the_order_and_replaces_a_key_that_is_there() -> None:
+    mapping = {"a": 1, "b": 2, "c": 3}
+    mutations.rename_key(mapping, "b", "c")
+    assert list(mapping.items()) == [("a", 1), ("c", 2)]
+
+
+def test_shrinking_keeps_only_what_shows_the_disagreement() -> None:
+    case = accelerate_case(a=1, b={"c": 2, "d": 3}, e={"f": 4})
+    small = smallest(case, lambda tried: tried.data.get("b", {}).get("d") == 3)
+    assert small.data == {"b": {"d": 3}}
+
+
+def test_shrinking_stops_at_its_budget() -> None:
+    asked: list[Case] = []
+
+    def shows(tried: Case) -> bool:
+        asked.append(tried)
+        return False
+
+    smallest(accelerate_case(**{f"k{number}": number for number in range(50)}), shows, budget=7)
+    assert len(asked) == 7
+
+
+# --- outcomes ------------------------------------------------------------------------------------------------
+
+
+def row(truth: str, verdict: str, message: str = "bad", kind: Any = "accelerate", reader: str = "launch") -> Row:
+    error = {"type": "ValueError", "message": message, "where": "accelerate/a.py:f:12"} if truth == "rejected" else {}
+    said = Judgement(verdict, (Said("ACC001", "error", "/a", "no"),) if verdict == "rejected" else ())
+    case = Case("c", kind, "a: 1\n")
+    return Row("accelerate", "1.15.0", reader, case, truth_of({"verdict": truth, "error": error}), said)
+
+
+@pytest.mark.parametrize(
+    ("truth", "verdict", "outcome"),
+    [
+        ("accepted", "accepted", "agree"),
+        ("rejected", "rejected", "agree"),
+        ("rejected", "unreadable", "agree"),
+        ("accepted", "rejected", "false error"),
+        ("accepted", "unreadable", "false error"),
+        ("rejected", "accepted", "missed"),
+        ("undecided", "rejected", "left out"),
+        ("failed", "accepted", "left out"),
+    ],
+)
+def test_outcomes(truth: str, verdict: str, outcome: str) -> None:
+    assert row(truth, verdict).outcome == outcome
+
+
+def test_refusals_that_are_not_the_configs_are_left_out() -> None:
+    absent = "Expected a string path to an existing deepspeed config, or a dictionary. Received: /data/ds.json"
+    assert row("rejected", "accepted", absent).outcome == "left out"
+    assert row("rejected", "accepted", absent.replace("/data/", "")).outcome == "missed"
+
+
+def test_a_lone_deepspeed_file_is_accepted_if_anybody_takes_it() -> None:
+    yes, no, open_ = Truth("accepted", "", {}), Truth("rejected", "", {"type": "E"}), Truth("left out", "no GPU", {})
+    assert truth_for_any({"a": no, "b": yes, "c": open_}) == yes
+    assert truth_for_any({"a": no, "b": open_}) == open_
+    assert truth_for_any({"a": no, "b": no}) == no
+
+
+def test_disagreements_are_grouped_by_reason() -> None:
+    rows = [
+        row("rejected", "accepted"),
+        row("rejected", "accepted"),
+        row("accepted", "rejected"),
+        row("accepted", "accepted"),
+    ]
+    groups = by_signature(rows)
+    assert [[member.outcome for member in members] for members in groups] == [["missed"] * 2, ["false error"]]
+    assert groups[0][0].signature[-1] == "ValueError in accelerate/a.py:f"
+
+
+def test_table_counts() -> None:
+    rows = [row("rejected", "accepted"), row("accepted", "accepted"), row("undecided", "accepted")]
+    assert "| Accelerate 1.15.0 | 2 | 1 | 0 | 1 | 1 | 50.0 % |" in tables.markdown(rows)
+
+
+def test_groups_of_several_releases_are_merged() -> None:
+    from tests.oracle.agreement import Group
+
+    one = row("rejected", "accepted")
+    assert [group.times for group in merged([Group(one, one, 2), Group(one, one, 3)])] == [5]
+
+
+def test_every_compared_release_is_pinned() -> None:
+    for library, known in RELEASES.items():
+        assert set(known) <= set(releases.known(library))
+        assert known[-1] == PINS[library]
+        assert list(known) == sorted(known, key=order)
+
+
+def test_judging_needs_no_answers() -> None:
+    assert judge(accelerate_case(distributed_type="MULTI_GPU", num_processes=2), {}).verdict == "accepted"
+    assert judge(accelerate_case(distributed_type="MULTI_GPU", wrong=1), {}).verdict == "rejected"
+
+
+# --- reading -------------------------------------------------------------------------------------------------
+
+
+def test_traced_mappings_note_what_is_asked_for() -> None:
+    data = {"a": {"b": 1, "c": {"d": 2}}, "e": 3, "f": {"g": 4}}
+    traced = Traced(data)
+    assert traced["a"].get("b") == 1
+    assert "e" in traced.keys()  # noqa: SIM118 (the question that DeepSpeed asks)
+    assert "x" not in copy.deepcopy(traced)
+    assert unread(data, traced.asked) == ["a.c", "f"]
+
+
+def test_the_value_in_effect_is_found_under_the_launchers_name() -> None:
+    answer = {"facts": {"launch": {"arguments": {"fsdp_offload_params": "false", "rdzv_backend": "static"}}}}
+    assert liveness.effective_value(answer, ("fsdp_config", "offload_params")) == "false"
+    assert liveness.effective_value(answer, ("rdzv_backend",)) == "static"
+    assert liveness.effective_value(answer, ("fsdp_config", "typo")) is liveness.UNKNOWN
+    assert liveness.same(False, "false")
+    assert not liveness.same(None, "none")
+
+
+def test_there_are_forty_configs_to_probe() -> None:
+    assert len(liveness.configs()) == 40
+
+
+# --- archives ------------------------------------------------------------------------------------------------
+
+
+def wheel(folder: Path, files: dict[str, str]) -> Path:
+    archive = folder / "pack-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(archive, "w") as out:
+        for name, text in files.items():
+            out.writestr(name, text)
+    return archive
+
+
+def test_an_archive_with_another_digest_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = releases.find("accelerate", "1.15.0").file
+    monkeypatch.setattr(releases, "archive_url", lambda *_: "somewhere")
+    monkeypatch.setattr(releases, "download", lambda _: b"something else")
+    with pytest.raises(releases.ReleaseError, match="sha256"):
+        releases.fetch("accelerate", "1.15.0", tmp_path)
+    assert not (tmp_path / "archives" / file).exists()
+
+
+def test_only_the_package_is_unpacked(tmp_path: Path) -> None:
+    archive = wheel(
+        tmp_path, {"pack/a.py": "1", "pack/k.cu": "2", "pack-1.0.dist-info/METADATA": "3", "other/b.py": "4"}
+    )
+    assert {str(name) for name, _ in releases.members(archive, "pack")} == {"pack/a.py", "pack-1.0.dist-info/METADATA"}
+
+
+@pytest.mark.parametrize("name", ["pack/../../evil.py", "/pack/evil.py", "pack\\evil.py"])
+def test_paths_that_lead_out_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(releases.ReleaseError, match="unsafe"):
+        list(releases.members(wheel(tmp_path, {name: "x"}), "pack"))
+
+
+def test_links_of_source_archives_are_left_out(tmp_path: Path) -> None:
+    archive = tmp_path / "pack-1.0.tar.gz"
+    with tarfile.open(archive, "w:gz") as out:
+        link = tarfile.TarInfo("pack-1.0/pack/evil.py")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        out.addfile(link)
+        good = tarfile.TarInfo("pack-1.0/pack/a.py")
+        good.size = 1
+        out.addfile(good, io.BytesIO(b"1"))
+    assert [str(name) for name, _ in releases.members(archive, "pack")] == ["pack/a.py"]
+
+
+def test_pinning_keeps_the_order(tmp_path: Path) -> None:
+    table = tmp_path / "releases.json"
+    table.write_text('{"accelerate": {"1.10.0": {"file": "a", "sha256": "b"}}}')
+    archive = tmp_path / "accelerate-1.9.0-py3-none-any.whl"
+    archive.write_bytes(b"x")
+    releases.pin("accelerate", "1.9.0", archive, table)
+    assert list(json.loads(table.read_text())["accelerate"]) == ["1.9.0", "1.10.0"]
+
+
+def test_the_table_is_written_as_it_is_read() -> None:
+    text = releases.TABLE.read_text(encoding="utf-8")
+    assert releases.dump(json.loads(text)) == text
+
+
+def test_an_environment_without_interpreter_says_so(tmp_path: Path) -> None:
+    assert Environment(tmp_path).missing() == ["the interpreter"]
+
+
+def test_library_of_every_kind() -> None:
+    assert set(comparison.LIBRARY_OF.values()) == set(RELEASES)
