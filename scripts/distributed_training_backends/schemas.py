@@ -89,8 +89,9 @@ def block_schema(block: str, release: str) -> Schema:
         return {}
     options = accelerate.for_release(release).options
     properties = {key: option_schema(options.get(key)) for key in block_keys(block, release)}
-    shared: Schema = {name: {} for name in accelerate.TORCHRUN_OPTIONS | set(options) if block_of(name, release) is None}
-    return {"properties": {**shared, **properties}, "additionalProperties": False}
+    known = accelerate.TORCHRUN_OPTIONS | set(options)
+    shared: dict[str, Schema] = {name: {} for name in known if block_of(name, release) is None}
+    return closed({**shared, **properties})
 
 
 def option_schema(option: accelerate.Option | None) -> Schema:
