@@ -158,6 +158,7 @@ class Setting:
     read: str = "model"
     accepts: str | None = None
     default: Any = "the default"
+    keeps_auto: bool = False
 
 
 def exact(value: Any) -> str:
@@ -243,6 +244,8 @@ def test_limits_hold_for_the_converted_value(value: Any, bounds: dict[str, float
 def test_models_drop_auto_so_that_the_default_takes_effect() -> None:
     assert pydantic_values.problem("auto", Setting("int"), 2) is None
     assert pydantic_values.effective("auto", Setting("int"), 2) == "the default"
+    # CommsLoggerConfig was a model of its own before 0.15.0
+    assert pydantic_values.problem("auto", Setting("bool", keeps_auto=True), 1) == "should be true or false"
 
 
 @pytest.mark.parametrize(

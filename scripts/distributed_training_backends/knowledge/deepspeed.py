@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from distributed_training_backends import resources, versions
 
 Unknown = Literal["refused", "ignored", "stored", "kwargs"]
 Reader = Literal["accelerate", "trainer"]
+Found = TypeVar("Found")
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -31,6 +32,7 @@ class Key(NamedTuple):
     deprecated: bool = False
     replaced_by: str | None = None
     used: bool = True
+    keeps_auto: bool = False
 
     @property
     def name(self) -> str:
@@ -44,16 +46,18 @@ class Key(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A block of keys: what becomes of a key it does not know, and which values may stand in its place."""
+    """A block of keys: what becomes of one it does not know, the keys it cannot do without, what may replace it."""
 
     path: str
     unknown: Unknown
     model: str | None = None
     others: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    keeps_auto: bool = False
 
     def takes(self, value: Any) -> bool:
-        """Tell whether DeepSpeed survives this value in the place of the block."""
-        return isinstance(value, dict) or _json_kind(value) in self.others
+        """Tell whether DeepSpeed survives this value in the place of the block; keys are another matter."""
+        return isinstance(value, dict) or any(kind in self.others for kind in _json_kinds(value))
 
 
 class Removed(NamedTuple):
@@ -78,14 +82,16 @@ class Constructor(NamedTuple):
     open: bool = False
 
 
-def _json_kind(value: Any) -> str:
+def _json_kinds(value: Any) -> tuple[str, ...]:
+    """What a value that is no mapping is called in `others`."""
     if value is None:
-        return "null"
+        return ("null",)
     if isinstance(value, bool):
-        return "bool"
-    kinds = {int: "number", float: "number", str: "text", list: "list", dict: "mapping"}
-    empty = "empty " if isinstance(value, (str, list)) and not value else ""
-    return empty + kinds[type(value)]
+        return ("bool", str(value).lower())
+    if isinstance(value, (int, float)):
+        return ("number", "number" if value else "zero")
+    kind = "text" if isinstance(value, str) else "list"
+    return (kind, "auto") if value == "auto" else (kind, f"empty {kind}") if not value else (kind,)
 
 
 class DeepSpeedRelease:
@@ -124,12 +130,7 @@ class DeepSpeedRelease:
     @cached_property
     def sections(self) -> Mapping[str, Section]:
         """Blocks by dotted path; "" is the top level. A name part `*` stands for any key."""
-        return MappingProxyType(
-            {
-                path: Section(path, record["unknown"], record.get("model"), tuple(record.get("others", ())))
-                for path, record in self._facts("sections")
-            }
-        )
+        return MappingProxyType({path: _section(path, record) for path, record in self._facts("sections")})
 
     @cached_property
     def removed(self) -> Mapping[str, Removed]:
@@ -142,12 +143,12 @@ class DeepSpeedRelease:
         )
 
     @cached_property
-    def _children(self) -> Mapping[str, dict[str, Key]]:
+    def _children(self) -> Mapping[str, Mapping[str, Key]]:
         found: dict[str, dict[str, Key]] = {}
         for path, key in self.keys.items():
             section, _, name = path.rpartition(".")
             found.setdefault(section, {})[name] = key
-        return found
+        return MappingProxyType(found)
 
     def canonical(self, path: str) -> str:
         """The path with every part in its documented spelling: `bfloat16.enabled` is `bf16.enabled`."""
@@ -163,13 +164,11 @@ class DeepSpeedRelease:
 
     def section_at(self, path: str) -> Section | None:
         """The block at a path, `*` parts matched; None where no block is known."""
-        path = self.canonical(path)
-        return self.sections.get(path) or self.sections.get(_match(path, self.sections))
+        return _matched(self.canonical(path), self.sections)
 
     def key_at(self, path: str) -> Key | None:
         """The key at a path, `*` parts matched; None where no key is known."""
-        path = self.canonical(path)
-        return self.keys.get(path) or self.keys.get(_match(path, self.keys))
+        return _matched(self.canonical(path), self.keys)
 
     @cached_property
     def optimizers(self) -> Mapping[str, Mapping[str, Constructor]]:
@@ -212,7 +211,14 @@ def _key(path: str, record: Mapping[str, Any], sections: Mapping[str, Section]) 
         deprecated=record.get("deprecated", False),
         replaced_by=record.get("replaced_by"),
         used=record.get("used", True),
+        keeps_auto=sections[section].keeps_auto,
     )
+
+
+def _section(path: str, record: Mapping[str, Any]) -> Section:
+    others, requires = record.get("others", ()), record.get("requires", ())
+    keeps_auto = record.get("keeps_auto", False)
+    return Section(path, record["unknown"], record.get("model"), tuple(others), tuple(requires), keeps_auto)
 
 
 def _constructor(record: Mapping[str, Any]) -> Constructor:
@@ -230,15 +236,16 @@ def _of_torch(table: str, kind: str) -> Constructor | None:
     return _constructor({"class": f"torch.{kind}", **record}) if record else None
 
 
-def _match(path: str, patterns: Mapping[str, Any]) -> str:
-    """The pattern with `*` parts that a path fits, or ""."""
+def _matched(path: str, known: Mapping[str, Found]) -> Found | None:
+    """What is known at a path, or under a pattern whose `*` parts stand for any name."""
+    if path in known:
+        return known[path]
     parts = path.split(".")
-    for pattern in patterns:
-        if "*" in pattern:
-            wanted = pattern.split(".")
-            if len(wanted) == len(parts) and all(w in ("*", p) for w, p in zip(wanted, parts, strict=True)):
-                return pattern
-    return ""
+    for pattern, value in known.items():
+        wanted = pattern.split(".") if "*" in pattern else ()
+        if len(wanted) == len(parts) and all(w in ("*", p) for w, p in zip(wanted, parts, strict=True)):
+            return value
+    return None
 
 
 def _data() -> Mapping[str, Any]:

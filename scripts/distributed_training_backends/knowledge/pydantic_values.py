@@ -41,6 +41,8 @@ class Readable(Protocol):
     def accepts(self) -> str | None: ...
     @property
     def default(self) -> Any: ...
+    @property
+    def keeps_auto(self) -> bool: ...
 
 
 class Shape(NamedTuple):
@@ -83,8 +85,8 @@ def problem(value: Any, key: Readable, generation: int) -> str | None:
 
 def effective(value: Any, key: Readable, generation: int) -> Any:
     """Give the value that takes effect in the place of the written one, or raise RefusedError."""
-    if key.read == "model" and value == "auto":
-        return key.default  # models drop "auto" before they validate
+    if key.read == "model" and value == "auto" and not key.keeps_auto:
+        return key.default  # DeepSpeed's base model drops "auto" before it validates
     if key.accepts:
         choose = _CHOICES.get(key.accepts)
         value = choose(value, key.choices) if choose else _READS[key.accepts](value)
@@ -298,7 +300,7 @@ def _filled(value: Any) -> Any:
 
 
 def _texts(value: Any) -> Any:
-    if isinstance(value, str) or (isinstance(value, list) and all(isinstance(item, str) for item in value)):
+    if isinstance(value, (str, dict)) or (isinstance(value, list) and all(isinstance(item, str) for item in value)):
         return value
     raise RefusedError("should be a list of texts")
 
