@@ -155,6 +155,11 @@ def test_the_first_block_that_is_a_config_counts() -> None:
     assert loaded(text, "-").data == {"num_machines": 1, "machine_rank": 0}
 
 
+@pytest.mark.parametrize("text", ["<<a" * 300_000, "`" * 900_000, ("<<" + " " * 9) * 90_000, "x <<'" + "a" * 900_000])
+def test_marks_of_blocks_take_linear_time(text: str) -> None:
+    assert isinstance(load(Raw("-", text), None), Unreadable)  # quadratic work would take hours here
+
+
 @given(st.one_of(yaml_soups, json_soups, st.text()), st.sampled_from(["a.yaml", "a.json", "-", "x"]))
 def test_any_text_gets_an_answer(text: str, path: str) -> None:
     for kind in (None, *KINDS):

@@ -180,8 +180,22 @@ def test_writing_keeps_mode_mark_and_link(tmp_path: Path) -> None:
 
 def test_writing_a_new_file(tmp_path: Path) -> None:
     path = tmp_path / "new.json"
-    assert fix.write_atomically(str(path), "{}\n") is None
+    mask = os.umask(0o027)
+    try:
+        assert fix.write_atomically(str(path), "{}\n") is None
+    finally:
+        os.umask(mask)
     assert path.read_bytes() == b"{}\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everything")
+def test_a_read_only_file_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("a: 1\n")
+    path.chmod(0o444)
+    assert fix.write_atomically(str(path), "b: 1\n") is not None
+    assert path.read_text() == "a: 1\n"
 
 
 def test_a_failure_leaves_everything_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

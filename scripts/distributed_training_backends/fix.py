@@ -67,6 +67,8 @@ def write_atomically(path: str, text: str) -> WriteFailure | None:
     temporary = ""
     try:
         mark, mode = _kept(target)
+        if os.path.exists(target) and not os.access(target, os.W_OK):
+            return WriteFailure(path, "it cannot be written: it is read-only")
         content = mark + text.encode("utf-8")
         descriptor, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=os.path.dirname(target))
         with os.fdopen(descriptor, "wb") as file:
@@ -90,5 +92,7 @@ def _kept(target: str) -> tuple[bytes, int]:
             start = file.read(len(_BYTE_ORDER_MARK))
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
     except FileNotFoundError:
-        return b"", 0o644
+        mask = os.umask(0)  # there is no way to ask for it without setting it
+        os.umask(mask)
+        return b"", 0o666 & ~mask
     return (_BYTE_ORDER_MARK if start == _BYTE_ORDER_MARK else b""), mode

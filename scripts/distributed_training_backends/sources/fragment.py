@@ -10,8 +10,8 @@ from distributed_training_backends.model import Extent
 
 MAX_BLOCKS = 20  # of a long page, only the first ones are looked at
 
-_FENCE = re.compile(r"^[ \t]*()(`{3,}|~{3,})[^\r\n`]*(?:\r\n|\r|\n)", re.MULTILINE)
-_HEREDOC = re.compile(r"^[^\r\n#]*<<-?[ \t]*(['\"]?)([A-Za-z_]\w*)\1[^\r\n]*(?:\r\n|\r|\n)", re.MULTILINE)
+_FENCE = re.compile(r"^[ \t]*()(`{3,}|~{3,})[^\r\n`]*(?:\r\n|\r|\n|\Z)", re.MULTILINE)
+_HEREDOC = re.compile(r"^[^\r\n#]*<<-?[ \t]*(['\"]?)([A-Za-z_]\w*)\1[^\r\n]*(?:\r\n|\r|\n|\Z)", re.MULTILINE)
 _WORDS = re.compile(r"[^\r\n]")
 
 

@@ -13,7 +13,7 @@ from distributed_training_backends.sources.writing import write
 
 _LINE_END = re.compile(r"\r\n|\r|\n|\Z")
 _REST_OF_LINE = re.compile(r"[ \t]*(?:(?:#|//)[^\r\n]*)?(?:\r\n|\r|\n|\Z)")
-_BLANK_OR_COMMENT = re.compile(r"(?:\s|(?:#|//)[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
+_BLANK_OR_COMMENT = re.compile(r"\s+|(?:#|//)[^\r\n]*|/\*.*?\*/", re.DOTALL)
 
 
 class NotPossibleError(Exception):
@@ -207,8 +207,9 @@ class Splicer:
         return Extent(extent.start, extent.start + len(self.text[extent.start : extent.end].rstrip()))
 
     def _skip(self, position: int) -> int:
-        found = _BLANK_OR_COMMENT.match(self.text, position)
-        return found.end() if found else position
+        while found := _BLANK_OR_COMMENT.match(self.text, position):
+            position = found.end()
+        return position
 
     def _line_start(self, position: int) -> int:
         return position + 1 - self.document.position(position)[1]
