@@ -95,16 +95,39 @@ def block_is_no_mapping(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """
     for reading, entry in walk(deepspeed):
         section = reading.section(entry.path)
-        if section is None or isinstance(entry.value, dict):
+        if section is None or isinstance(entry.value, dict) or is_passed_over(reading, entry):
             continue
         at = At(reading.document, entry.pointer, "value")
         if not section.takes(entry.value) or refused_by_reader(reading, entry):
             yield Hit(at, f"`{entry.path}` has to be a mapping, but is {shown(entry.value)}")
-        elif entry.path == "zero_optimization":
+        elif entry.path == "zero_optimization" and isinstance(entry.value, bool):
             stage = int(entry.value)
             message = f"`zero_optimization: {shown(entry.value)}` is an old spelling of stage {stage}; write the stage"
             fix = Repair("write the stage", (Operation("replace", entry.pointer, value={"stage": stage}),))
             yield Hit(at, message, fix, Severity.WARNING)
+
+
+@rule("DSP012", "block-lacks-key", error="*", of="deepspeed")
+def block_lacks_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """A block without a key that DeepSpeed looks up in it without asking whether it is there.
+
+    `amp`, `curriculum_learning` and `progressive_layer_drop` need `enabled`; each technique of `compression_training`
+    needs `different_groups`, and each of its groups `params`. All of them are gone in 0.19.8. Source: 0.19.6,
+    runtime/config.py, compression/config.py.
+    """
+    for reading, entry in walk(deepspeed):
+        section = reading.section(entry.path)
+        if section is None or not isinstance(entry.value, dict) or entry.path in reading.facts.removed:
+            continue
+        for name in section.requires:
+            if name not in entry.value:
+                message = f"DeepSpeed {reading.release} fails on `{entry.path}` without `{name}`; add it"
+                yield Hit(At(reading.document, entry.pointer, "key"), message)
+
+
+def is_passed_over(reading: Reading, entry: Entry) -> bool:
+    """Tell whether the entry is `bfloat16` beside `bf16`, which is read instead."""
+    return entry.path == "bfloat16" and reading.document.get("bf16") is not None
 
 
 def refused_by_reader(reading: Reading, entry: Entry) -> bool:
