@@ -109,7 +109,9 @@ def test_the_kind_can_be_told() -> None:
         ("a.yaml", "deepspeed", "json"),
         ("a.yaml", "fsdp", "json"),
         ("a.yaml", "trainer", "yaml"),
-        ("A.JSON", "trainer", "json"),
+        ("a.json", "trainer", "json"),
+        ("A.JSON", "accelerate", "yaml"),
+        ("<text>", "accelerate", "json"),
     ],
 )
 def test_each_kind_gets_the_reader_of_its_consumer(path: str, kind: Kind, syntax: str) -> None:

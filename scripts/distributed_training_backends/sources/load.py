@@ -75,12 +75,10 @@ def _read_unknown(raw: Raw) -> Document | None:
 
 
 def syntax_of(raw: Raw, kind: Kind) -> Syntax:
-    """Tell which reader a kind gets: Accelerate goes by the suffix, and what has none by its first character."""
-    name = raw.path.lower()
-    if kind in JSON_ONLY or name.endswith(".json"):
+    """Tell which reader a kind gets: Accelerate goes by the suffix, in lower case; a pasted text by its first mark."""
+    if kind in JSON_ONLY or raw.path.endswith(".json"):
         return "json"
-    named = name.endswith((".yaml", ".yml"))
-    return "json" if raw.path == "-" and not named and raw.text.lstrip().startswith(("{", "[")) else "yaml"
+    return "json" if not is_a_file(raw.path) and raw.text.lstrip().startswith(("{", "[")) else "yaml"
 
 
 def _finish(document: Document, raw: Raw) -> Document:
