@@ -114,7 +114,7 @@ def precision_against_launch(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
         yield Hit(document.value(mine, "enabled"), message, None, Severity.WARNING)
 
 
-@rule("DSP053", "cpu-offload-needs-cpu-optimizer", info="*", of="deepspeed")
+@rule("DSP053", "cpu-offload-needs-cpu-optimizer", error="*", of="deepspeed")
 def cpu_offload_needs_cpu_optimizer(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """The optimizer is offloaded, and the file has no `optimizer` block: the script's own optimizer has to fit.
 
@@ -133,5 +133,5 @@ def cpu_offload_needs_cpu_optimizer(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
         return
     at = reading.at("zero_optimization.cpu_offload" if old else "zero_optimization.offload_optimizer.device")
     message = "with an offloaded optimizer DeepSpeed takes no other optimizer from the script than DeepSpeedCPUAdam"
-    severity = Severity.ERROR if deepspeed.consumer == "trainer" else None
+    severity = None if deepspeed.consumer == "trainer" else Severity.INFO
     yield Hit(at, f'{message}; add an `optimizer` block, or "zero_force_ds_cpu_optimizer": false', None, severity)

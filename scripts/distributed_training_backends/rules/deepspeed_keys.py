@@ -199,7 +199,7 @@ def removed_feature(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
         yield Hit(deepspeed.document.key(*steps), message, fix)
 
 
-@rule("DSP008", "deprecated-key", warning="*", of="deepspeed")
+@rule("DSP008", "deprecated-key", error="*", of="deepspeed")
 def deprecated_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A key that still works, but has a successor; together with its successor it is refused.
 
@@ -215,10 +215,10 @@ def deprecated_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
         if reading.written(both):
             message = f"`{entry.name}` and its successor `{successor}` are both given, which is refused; keep one"
             fix = Repair(f"remove {entry.name}", (Operation("remove", entry.pointer),))
-            yield Hit(at, message, fix, Severity.ERROR)
+            yield Hit(at, message, fix)
         else:
             message = f"`{entry.name}: {shown(entry.value)}` is deprecated; {SUCCESSORS.get(entry.name, successor)}"
-            yield Hit(at, message, modernized(entry))
+            yield Hit(at, message, modernized(entry), Severity.WARNING)
 
 
 def modernized(entry: Entry) -> Repair | None:

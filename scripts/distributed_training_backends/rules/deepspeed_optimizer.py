@@ -66,7 +66,7 @@ def instead_of(reading: Reading, kind: str) -> tuple[str | None, str]:
     return None, gone or f"DeepSpeed {reading.release} has {listing(reading.facts.optimizers)}"
 
 
-@rule("DSP031", "optimizer-without-type", warning="*", of="deepspeed")
+@rule("DSP031", "optimizer-without-type", error="*", of="deepspeed")
 def optimizer_without_type(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """An `optimizer` block without a `type` (or with null) builds no optimizer.
 
@@ -82,7 +82,7 @@ def optimizer_without_type(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     refused = deepspeed.huggingface and reading.stage in (1, 2)
     what = "and Accelerate builds none either, which ZeRO 1 and 2 refuse" if refused else "so that nothing reads it"
     message = f"this `optimizer` block has no `type`, {what}; write the type, or take the block out"
-    yield Hit(deepspeed.document.key("optimizer"), message, None, Severity.ERROR if refused else None)
+    yield Hit(deepspeed.document.key("optimizer"), message, None, None if refused else Severity.WARNING)
 
 
 @rule("DSP032", "optimizer-parameter", error="*", of="deepspeed")
