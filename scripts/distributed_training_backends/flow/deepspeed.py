@@ -20,6 +20,7 @@ from distributed_training_backends.sources.document import At, Document, copied
 from distributed_training_backends.versions import covers
 
 MISSING = object()
+HJSON_ONLY = ("missing-comma", "missing-braces", "unquoted-key", "unquoted-string", "single-quoted", "multiline-string")
 PRECISIONS = ("fp16", "bf16")
 
 
@@ -190,12 +191,17 @@ def dtype_name(value: object) -> str | None:
 
 @lru_cache(maxsize=16)
 def read(file: DeepSpeedFile) -> Reading | None:
-    """Follow the file to DeepSpeed; None when it holds no mapping."""
-    if not isinstance(file.document.data, dict):
+    """Follow the file to DeepSpeed; None when it holds no mapping, or none that this reader gets to see."""
+    if not isinstance(file.document.data, dict) or (file.huggingface and not is_json_at_heart(file.document)):
         return None
     data = copied(file.document.data)
     filled = fill(data, file) if file.huggingface else frozenset()
     return Reading(file, data, filled)
+
+
+def is_json_at_heart(document: Document) -> bool:
+    """Tell whether the text is strict JSON, or would be without its comments and trailing commas."""
+    return all(defect.name not in HJSON_ONLY for defect in document.defects)
 
 
 def fill(data: dict[str, Any], file: DeepSpeedFile) -> frozenset[str]:

@@ -36,7 +36,7 @@ def interval_below_update(reading: Reading) -> bool:
 
 def is_tested(reading: Reading) -> bool:
     """Whether ZeRO takes the optimizer of the file without being told so (`ZERO_SUPPORTED_OPTIMIZERS`)."""
-    if reading.optimizer is None:
+    if reading.optimizer is None or reading.facts.optimizer(reading.optimizer) is None:
         return True
     if reading.zenflow and reading.cpu_optimizer and reading.optimizer in ("adam", "adamw"):
         return reading.covers("0.19.3..")

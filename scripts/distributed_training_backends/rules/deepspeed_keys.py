@@ -87,8 +87,10 @@ def other_release(reading: Reading, entry: Entry, spans: tuple[Span, ...]) -> Fi
     renamed = load_json("deepspeed_rules.json")["renamed"].get(entry.path)
     if renamed and renamed in reading.facts.keys:
         name = renamed.rpartition(".")[2]
-        return Finding("release", f"it is read {when}, and is called `{name}` now", rename(reading, entry, name))
-    return Finding("release", f"it is read {when}")
+        return Finding(
+            "release", f"its name is `{name}` now (read under this one {when})", rename(reading, entry, name)
+        )
+    return Finding("release", f"releases that read it: {when}")
 
 
 def home_of(reading: Reading, entry: Entry) -> str | None:

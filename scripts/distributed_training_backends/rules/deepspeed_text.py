@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from distributed_training_backends.flow.inputs import DeepSpeedFile
 from distributed_training_backends.model import Severity
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
-from distributed_training_backends.sources.document import Defect
+from distributed_training_backends.sources.document import Defect, Document
 
 REMOVABLE = {"trailing-comma": "remove the trailing comma", "comment": "remove the comment"}
 
@@ -27,8 +27,15 @@ def not_json(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
             message = f"this is neither JSON nor Hjson, so that no reader can parse it: {defect.detail}"
             yield Hit(document.stretch(defect.extent), message)
         elif defect.name == "not-strict-json" and deepspeed.huggingface:
-            message = f"json.load, the reader of Accelerate and the Trainer, refuses this: {defect.detail}"
+            reason = f"{defect.detail}{placeholder(document)}"
+            message = f"json.load, the reader of Accelerate and the Trainer, refuses this: {reason}"
             yield Hit(document.stretch(defect.extent), message, strictly(document.defects))
+
+
+def placeholder(document: Document) -> str:
+    """What to do about a placeholder that is written without quotes, where there is one."""
+    named = [defect.detail for defect in document.defects if defect.name in ("template", "unquoted-string")]
+    return f"; fill in the placeholder {named[0].rstrip(',')} first" if named else ""
 
 
 def strictly(defects: tuple[Defect, ...]) -> Repair | None:
