@@ -1,0 +1,111 @@
+"""PRC rules about `torch.compile`: the `dynamo_config` block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distributed_training_backends.flow.launch import Launch
+from distributed_training_backends.knowledge import accelerate as knowledge
+from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
+from distributed_training_backends.rules.values import meaning, value_hits
+
+PREFIX = "dynamo_"
+BACKEND = "dynamo_backend"
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+ALL_MODES = (*MODES, "lite")
+
+
+def compiles(launch: Launch) -> bool:
+    """Tell whether the launcher passes a backend on that compiles."""
+    return launch.route not in ("deepspeed", "tpu") and meaning(launch, BACKEND) not in (None, "NO")
+
+
+def at_top(launch: Launch) -> bool:
+    """Tell whether the file spells the backend as old files do: at the top."""
+    return BACKEND in launch.document.data
+
+
+@rule("PRC030", "dynamo-value", error="*")
+def dynamo_value(launch: Launch) -> Iterator[Hit]:
+    """A value of `dynamo_config` that is refused.
+
+    `dynamo_backend` is one of the release's backends, in any case; an unquoted `no` is a boolean for YAML and ends
+    in `AttributeError: 'bool' object has no attribute 'upper'`. The `dynamo_use_*` keys are truth words, and
+    `dynamo_mode` has to be a text where one process is started directly. With DeepSpeed the launcher reads none of
+    them. Source: 1.15.0, utils/launch.py, `prepare_multi_gpu_env`; utils/dataclasses.py,
+    `TorchDynamoPlugin.__post_init__`.
+    """
+    if not at_top(launch):
+        yield from value_hits(launch, (PREFIX,))
+    elif launch.route not in ("deepspeed", "tpu"):
+        yield from old_spelling(launch)
+
+
+def old_spelling(launch: Launch) -> Iterator[Hit]:
+    """Look at a backend that stands at the top, as the block does."""
+    value = launch.document.get(BACKEND)
+    known = list(knowledge.for_release(launch.release).enum("DynamoBackend").values())
+    if value is None or (isinstance(value, str) and value.upper() in known):
+        return
+    near = "NO" if value is False else closest(str(value), known)
+    repair = Repair(f"write '{near}'", (Operation("replace", (BACKEND,), value=near),)) if near else None
+    text = f"dynamo_backend {shown(value)} is not {listing(known)}; accelerate {launch.release} refuses it"
+    yield Hit(launch.document.value(BACKEND), f"{text}{did_you_mean(near)}", repair)
+
+
+@rule("PRC031", "dynamo-mode-unknown", warning="*")
+def dynamo_mode_unknown(launch: Launch) -> Iterator[Hit]:
+    """`dynamo_mode` is none of the modes of `torch.compile`.
+
+    The launcher passes any text on. With the inductor backend `torch.compile` refuses it when the model is prepared;
+    the other backends never look. Source: 1.15.0, utils/launch.py, `prepare_multi_gpu_env`; torch 2.13.0,
+    _inductor/__init__.py, `list_mode_options`.
+    """
+    mode = launch.value("dynamo_mode")
+    if compiles(launch) and meaning(launch, BACKEND) == "INDUCTOR" and isinstance(mode, str) and mode not in ALL_MODES:
+        near = closest(mode, MODES)
+        replace = Operation("replace", launch.at("dynamo_mode").pointer, value=near)
+        text = f"torch.compile has no mode {shown(mode)}; it has {listing(MODES)}{did_you_mean(near)}"
+        yield Hit(launch.at("dynamo_mode"), text, Repair(f"write {near}", (replace,)) if near else None)
+
+
+@rule("PRC032", "dynamo-settings-without-backend", info="*")
+def dynamo_settings_without_backend(launch: Launch) -> Iterator[Hit]:
+    """`dynamo_config` sets how to compile, and no backend that would.
+
+    Without `dynamo_backend`, or with NO, nothing is compiled unless the script asks for it. Source: 1.15.0,
+    utils/dataclasses.py, `TorchDynamoPlugin.__post_init__`.
+    """
+    if launch.route in ("deepspeed", "tpu") or compiles(launch) or at_top(launch):
+        return
+    given = [name for name in launch.arguments if name.startswith(PREFIX) and name != BACKEND and launch.given(name)]
+    if given:
+        text = "nothing is compiled without a dynamo_backend such as INDUCTOR, unless the script asks for it"
+        yield Hit(launch.at(given[0], "key"), text)
+
+
+@rule("PRC033", "dynamo-static-shapes", info="*")
+def dynamo_static_shapes(launch: Launch) -> Iterator[Hit]:
+    """A compiling backend without `dynamo_use_dynamic`: shapes are static.
+
+    The launcher exports false where nothing is said, so `torch.compile(dynamic=False)` is called, while PyTorch's
+    own default is None: it compiles anew with dynamic shapes when a shape changes. With batches of different lengths
+    every length is compiled by itself. Source: 1.15.0, utils/launch.py, `prepare_multi_gpu_env`.
+    """
+    if compiles(launch) and not launch.given("dynamo_use_dynamic"):
+        text = "shapes are taken as static: the launcher exports dynamic=False where dynamo_use_dynamic is not given"
+        yield Hit(launch.at(BACKEND, "key"), text)
+
+
+@rule("PRC034", "dynamo-config-replaced", warning="*")
+def dynamo_config_replaced(launch: Launch) -> Iterator[Hit]:
+    """`dynamo_config` beside `dynamo_backend` at the top.
+
+    The old spelling is converted into a `dynamo_config` that takes the place of the block, so nothing in the block
+    counts. Move the backend into the block. Source: 1.15.0, commands/config/config_args.py,
+    `BaseConfig.process_config`.
+    """
+    if at_top(launch) and launch.document.get("dynamo_config"):
+        text = "dynamo_config is replaced by what dynamo_backend at the top says; move dynamo_backend into the block"
+        yield Hit(launch.document.key("dynamo_config"), text, related=(launch.document.key(BACKEND),))

@@ -1,0 +1,77 @@
+"""PRC rules about a lone file of FP8 settings, as it would stand in `fp8_config`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distributed_training_backends.flow.launch import Arg, Launch
+from distributed_training_backends.knowledge import accelerate as knowledge
+from distributed_training_backends.model import Context, Targets
+from distributed_training_backends.rules.precision_fp8 import PREFIX, refused_values, unknown_key
+from distributed_training_backends.rules.registry import Hit, rule
+from distributed_training_backends.rules.values import rows_of, table, unread_hits
+from distributed_training_backends.sources.document import Document
+
+
+def as_launch(document: Document, targets: Targets, context: Context) -> Launch:
+    """The settings as they would arrive in the workers of a run on several GPUs."""
+    options = knowledge.for_release(targets.accelerate).options
+    arguments = {name: Arg(option.default) for name, option in options.items()}
+    arguments["mixed_precision"] = Arg("fp8")
+    for key, value in document.data.items() if isinstance(document.data, dict) else ():
+        arguments[option_of(key)] = Arg(value, (key,))
+    if arguments["fp8_backend"].value is None:
+        arguments["fp8_backend"] = Arg(backend_of(arguments))
+    return Launch(document, targets.accelerate, "multi_device", "MULTI_GPU", arguments, context)
+
+
+def option_of(key: object) -> str:
+    """The launch option that a key means."""
+    return str(key) if str(key).startswith("fp8") else f"{PREFIX}{key}"
+
+
+def backend_of(arguments: dict[str, Arg]) -> str | None:
+    """The backend that the keys are for, where the file does not name one."""
+    given = [name for name, argument in arguments.items() if argument.pointer is not None]
+    readers = [row.when["fp8_backend"]["in"][0] for name in given for row in table().get(name, ()) if owned(row.when)]
+    return max(readers, key=readers.count) if readers else None
+
+
+def owned(when: object) -> bool:
+    """Tell whether one backend alone reads an option."""
+    return isinstance(when, dict) and "fp8_backend" in when
+
+
+@rule("PRC020", "fp8-file-refused", error="1.9.0..")
+def fp8_file_refused(fp8_file: Document, targets: Targets, context: Context) -> Iterator[Hit]:
+    """A lone file of FP8 settings with a value that is refused.
+
+    It is judged as the `fp8_config` of a run on several GPUs (see PRC010); without a `backend`, for the backend that
+    reads most of its keys. Source: 1.15.0, utils/dataclasses.py, `TERecipeKwargs.__post_init__`.
+    """
+    yield from refused_values(as_launch(fp8_file, targets, context))
+
+
+@rule("PRC021", "fp8-file-key-unread", warning="1.9.0..")
+def fp8_file_key_unread(fp8_file: Document, targets: Targets, context: Context) -> Iterator[Hit]:
+    """A key in a lone file of FP8 settings that nothing reads.
+
+    See PRC015: keys of another backend, slips, and the names that `accelerate config` writes wrongly. Source:
+    1.15.0, utils/launch.py, `setup_fp8_env`.
+    """
+    launch = as_launch(fp8_file, targets, context)
+    yield from unread_hits(launch, (PREFIX,))
+    for key in fp8_file.data if isinstance(fp8_file.data, dict) else ():
+        if not rows_of(option_of(key), launch.release):
+            yield unknown_key(fp8_file, (key,), launch.release)
+
+
+@rule("PRC022", "fp8-file-too-new", warning="..1.8.1")
+def fp8_file_too_new(fp8_file: Document, targets: Targets) -> Iterator[Hit]:
+    """A lone file of FP8 settings for a release that makes no recipe of `fp8_config`.
+
+    The key does not exist before 0.34.0, and up to 1.8.1 nothing becomes of the block (see PRC015). Source: 1.8.1,
+    accelerator.py, `Accelerator.__init__`.
+    """
+    text = f"accelerate {targets.accelerate} makes nothing of fp8_config; use 1.9.0 or newer, or pass a recipe in code"
+    yield Hit(fp8_file.value(), text)

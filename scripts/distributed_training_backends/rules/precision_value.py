@@ -1,0 +1,106 @@
+"""PRC rules about the value of `mixed_precision` and the devices that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distributed_training_backends.flow.launch import Launch
+from distributed_training_backends.knowledge import accelerate as knowledge
+from distributed_training_backends.model import Applicability, Context, Targets
+from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
+from distributed_training_backends.sources.document import Document
+from distributed_training_backends.versions import in_span
+
+# What other tools call the same thing. YAML's own words for false are there because they are what `no` becomes.
+MEANT = {
+    "fp32": "no",
+    "float32": "no",
+    "32": "no",
+    "none": "no",
+    "false": "no",
+    "off": "no",
+    "float16": "fp16",
+    "half": "fp16",
+    "16": "fp16",
+    "16-mixed": "fp16",
+    "bfloat16": "bf16",
+    "bf16-mixed": "bf16",
+    "float8": "fp8",
+}
+TPU_TYPES = ("XLA", "TPU")
+
+
+@rule("PRC001", "invalid-mixed-precision", error="*")
+def invalid_mixed_precision(accelerate: Document, targets: Targets, context: Context) -> Iterator[Hit]:
+    """`mixed_precision` is not no, fp8, fp16 or bf16.
+
+    The launcher puts the value into lower case and looks it up: another word is refused with "Unknown
+    mixed_precision mode", and anything but a text ends in `AttributeError: … has no attribute 'lower'`. An unquoted
+    `no` is the boolean false for YAML: up to 0.33 a YAML file with it was taken for "no", since 0.34.0 it is refused
+    like the others. Write `mixed_precision: 'no'`. Source: 1.15.0, utils/launch.py,
+    `prepare_simple_launcher_cmd_env` and its siblings; 0.33.0, commands/config/config_args.py, `from_yaml_file`.
+    """
+    value = accelerate.get("mixed_precision")
+    if value is None or context.mixed_precision or accelerate.get("distributed_type") in TPU_TYPES:
+        return
+    values = [str(item) for item in knowledge.for_release(targets.accelerate).enum("PrecisionType").values()]
+    if (isinstance(value, str) and value.lower() in values) or is_coerced(accelerate, targets.accelerate):
+        return
+    meant = MEANT.get(str(value).lower())
+    near = meant or (closest(value, values) if isinstance(value, str) else None)
+    text = f"mixed_precision {shown(value)} is none of {listing(values)}{did_you_mean(near)}"
+    if value is False:
+        text = "mixed_precision is the boolean false (so YAML reads an unquoted no), and the launcher needs a text"
+        text += ": write 'no' with quotes"
+    at = accelerate.value("mixed_precision")
+    yield Hit(at, f"accelerate {targets.accelerate} refuses this: {text}", repair(near, meant is not None))
+
+
+def is_coerced(document: Document, release: str) -> bool:
+    """Tell whether the loader of YAML files turns false into "no", as it did up to 0.33."""
+    return document.get("mixed_precision") is False and document.syntax == "yaml" and in_span(release, None, "0.33.0")
+
+
+def repair(value: str | None, sure: bool) -> Repair | None:
+    """Write the mode that was meant."""
+    if value is None:
+        return None
+    replace = Operation("replace", ("mixed_precision",), value=value)
+    return Repair(f"write {value}", (replace,), Applicability.SAFE if sure else Applicability.UNSAFE)
+
+
+@rule("PRC002", "half-precision-on-cpu", warning="*")
+def half_precision_on_cpu(simple: Launch) -> Iterator[Hit]:
+    """`mixed_precision: fp16` for a training on the CPU trains in full precision.
+
+    On a CPU neither autocast nor a gradient scaler is set up for fp16, and nothing is said. Write bf16 or 'no'.
+    Source: 1.15.0, accelerator.py, `Accelerator.__init__`.
+    """
+    kind = simple.distributed_type
+    cpu = kind == "MULTI_CPU" or (kind == "NO" and simple.value("use_cpu") is True)
+    if cpu and str(simple.value("mixed_precision")).lower() == "fp16":
+        text = "fp16 is not set up for training on a CPU: it runs in full precision without a word; write bf16 or 'no'"
+        yield Hit(simple.at("mixed_precision"), text)
+
+
+@rule("PRC003", "precision-needs-device", info="*")
+def precision_needs_device(launch: Launch) -> Iterator[Hit]:
+    """bf16 and fp8 need devices that compute in them.
+
+    bf16 is refused on a GPU without it (NVIDIA before Ampere, unless PyTorch emulates it). fp8 needs an NVIDIA GPU of
+    compute capability 8.9 or more (Ada, Hopper and later) and one of the packages torchao, transformer-engine and
+    ms-amp on the machine that launches and on every worker: without a package the launch is refused, on an older
+    GPU Accelerate trains in fp16 instead and logs a warning. Source: 1.15.0, state.py, `AcceleratorState.__init__`,
+    and accelerator.py, `Accelerator.__init__`.
+    """
+    mode = str(launch.value("mixed_precision")).lower()
+    if not launch.given("mixed_precision") or launch.distributed_type == "MULTI_CPU":
+        return
+    if mode == "bf16" and launch.route not in ("tpu", "deepspeed", "megatron") and launch.value("use_cpu") is not True:
+        yield Hit(launch.at("mixed_precision"), "bf16 needs a device that computes in it (NVIDIA: Ampere or later)")
+    if mode == "fp8" and launch.route != "tpu":
+        packages = "transformer-engine, ms-amp or torchao" if launch.since("1.4.0") else "transformer-engine or ms-amp"
+        packages = packages if launch.since("0.26.0") else "transformer-engine"
+        text = f"fp8 needs the package {packages}, and GPUs of compute capability 8.9 or more (else fp16 is used)"
+        yield Hit(launch.at("mixed_precision"), text)
