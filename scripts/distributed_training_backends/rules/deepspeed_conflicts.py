@@ -80,11 +80,13 @@ def zenflow_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     yield from of_rule(deepspeed, "DSP045")
 
 
-@rule("DSP046", "data-efficiency-incomplete", error="*", of="deepspeed")
-def data_efficiency_incomplete(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
-    """A part of `data_efficiency` is on and lacks what it needs (`runtime/data_pipeline/config.py`).
+@rule("DSP046", "incomplete-block", error="*", of="deepspeed")
+def incomplete_block(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """A feature is on and lacks what it needs.
 
-    Source: 0.19.8, runtime/data_pipeline/config.py.
+    Curriculum learning and dynamic batching of `data_efficiency`, random layer token drop, and the checkpoint writer,
+    which fails without `data_parallel` where no mpu is given. Source: 0.19.8, runtime/data_pipeline/config.py,
+    data_routing/scheduler.py; runtime/model_checkpointing/data_parallel_writer_factory.py.
     """
     yield from of_rule(deepspeed, "DSP046")
 
