@@ -275,7 +275,7 @@ def test_rule_data_name_settings_and_rules_that_there_are() -> None:
     for row in [*data["conflicts"], *data["unused"], *data["values"]]:
         subjects = [*row.get("when", {}), *row.get("keys", ()), *([row["at"]] if "at" in row else ())]
         for subject in subjects:
-            assert subject in FACTS or subject.rstrip("?") in known or subject.startswith(FREE), subject
+            assert subject in FACTS or subject.rstrip("?!") in known or subject.startswith(FREE), subject
     assert {row["rule"] for row in data["conflicts"]} <= set(RULES)
     for row in data["conflicts"]:
         row["message"].format(value="x", release="1")

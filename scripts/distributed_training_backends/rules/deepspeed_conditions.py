@@ -1,8 +1,9 @@
 """Conditions on a DeepSpeed config, as the rows of `data/deepspeed_rules.json` state them.
 
 A row applies when all of its `when` hold: the subject is a setting by its dotted path (the value that takes effect),
-a fact about the whole ("@stage", "@optimizer"), or a path with "?" (whether the file has it). What is wanted is a
-value, a list of values, or an object of tests ({"gt": 0}, {"not": "cpu"}, {"is": "int"}).
+a fact about the whole ("@stage", "@optimizer"), a path with "?" (whether the file has it), or one with "!" (whether
+its reader fills it in). What is wanted is a value, a list of values, or an object of tests ({"gt": 0}, {"not": "cpu"},
+{"is": "int"}).
 """
 
 from __future__ import annotations
@@ -77,6 +78,8 @@ def subject(reading: Reading, name: str) -> Any:
         return FACTS[name](reading)
     if name.endswith("?"):
         return reading.written(name[:-1])
+    if name.endswith("!"):
+        return name[:-1] in reading.filled
     return reading.value(name)
 
 
@@ -139,14 +142,20 @@ def rows(table: str) -> list[dict[str, Any]]:
 
 
 @lru_cache(maxsize=1024)
-def rows_for(table: str, code: str, release: str) -> tuple[dict[str, Any], ...]:
-    """The rows of a table that belong to a rule, in one release."""
-    return tuple(row for row in rows(table) if row["rule"] == code and covers(row.get("releases", "*"), release))
+def rows_for(table: str, code: str, release: str, accelerate: str) -> tuple[dict[str, Any], ...]:
+    """The rows of a table that belong to a rule, in one release of DeepSpeed and one of Accelerate."""
+    return tuple(
+        row
+        for row in rows(table)
+        if row["rule"] == code
+        and covers(row.get("releases", "*"), release)
+        and covers(row.get("accelerate", "*"), accelerate)
+    )
 
 
 def hits(reading: Reading, table: str, code: str) -> Iterator[Hit]:
     """A hit for each row of a table that belongs to a rule and holds."""
-    for row in rows_for(table, code, reading.release):
+    for row in rows_for(table, code, reading.release, reading.file.targets.accelerate):
         if holds(reading, row["when"]):
             yield hit(reading, row)
 

@@ -146,3 +146,15 @@ def removed_later(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
         if deepspeed.document.has(*steps) and reading and path not in reading.facts.removed:
             message = f"DeepSpeed refuses `{path}` from {removed.since} on, whatever its value"
             yield Hit(deepspeed.document.key(*steps), message)
+
+
+@rule("DSP066", "releases-do-not-go-together", warning="*", of="deepspeed")
+def releases_do_not_go_together(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """A setting that this pair of DeepSpeed and Accelerate releases trips over.
+
+    Accelerate before 0.31.0 fills in a fraction for `stage3_prefetch_bucket_size`, refused by DeepSpeed since 0.15.0;
+    Accelerate before 1.9.0 enters `no_sync` while it accumulates, refused in ZeRO 2 and 3 by DeepSpeed since 0.16.0.
+    Source: accelerate 0.30.1 and 1.8.1, accelerator.py, `_prepare_deepspeed`, `no_sync`; deepspeed 0.16.0,
+    runtime/engine.py, `no_sync`.
+    """
+    yield from of_rule(deepspeed, "DSP066")
