@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from distributed_training_backends.flow.inputs import DeepSpeedFile
-from distributed_training_backends.flow.launch import Launch, destination, merged_blocks
+from distributed_training_backends.flow.launch import Launch, merged_blocks
 from distributed_training_backends.flow.placement import block_keys
 from distributed_training_backends.knowledge import accelerate as knowledge
 from distributed_training_backends.model import Severity
@@ -38,6 +38,11 @@ def entries(launch: Launch) -> Mapping[Any, Any]:
     """The entries of the block; empty where it is no mapping."""
     found = launch.document.get(BLOCK)
     return found if isinstance(found, dict) else {}
+
+
+def option_of(key: object) -> str:
+    """The launch option that a key of the block sets (since 1.4.0; before, the block goes nowhere)."""
+    return str(key) if str(key).startswith("fp8") else f"{PREFIX}{key}"
 
 
 def bare(option: object) -> str:
@@ -185,7 +190,7 @@ def unread_keys(launch: Launch) -> Iterator[Hit]:
     if launch.since("1.9.0") and not backend_is_refused(launch):
         yield from unread_hits(launch, (PREFIX,))
     for key, value in entries(launch).items():
-        option = destination(BLOCK, str(key), launch.release)
+        option = option_of(key)
         if launch.since("1.9.0"):
             if not rows_of(option, launch.release):
                 yield unknown_key(launch.document, (BLOCK, key), launch.release)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from distributed_training_backends.flow.launch import Arg, Launch
 from distributed_training_backends.knowledge import accelerate as knowledge
 from distributed_training_backends.model import Context, Targets
-from distributed_training_backends.rules.precision_fp8 import PREFIX, refused_values, unknown_key
+from distributed_training_backends.rules.precision_fp8 import PREFIX, option_of, refused_values, unknown_key
 from distributed_training_backends.rules.registry import Hit, rule
 from distributed_training_backends.rules.values import rows_of, table, unread_hits
 from distributed_training_backends.sources.document import Document
@@ -23,11 +23,6 @@ def as_launch(document: Document, targets: Targets, context: Context) -> Launch:
     if arguments["fp8_backend"].value is None:
         arguments["fp8_backend"] = Arg(backend_of(arguments))
     return Launch(document, targets.accelerate, "multi_device", "MULTI_GPU", arguments, context)
-
-
-def option_of(key: object) -> str:
-    """The launch option that a key means."""
-    return str(key) if str(key).startswith("fp8") else f"{PREFIX}{key}"
 
 
 def backend_of(arguments: dict[str, Arg]) -> str | None:

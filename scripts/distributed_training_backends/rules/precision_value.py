@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from distributed_training_backends.flow.launch import Launch
 from distributed_training_backends.knowledge import accelerate as knowledge
-from distributed_training_backends.model import Applicability, Context, Targets
+from distributed_training_backends.model import Applicability, Context, Severity, Targets
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
 from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
 from distributed_training_backends.sources.document import Document
@@ -104,3 +104,21 @@ def precision_needs_device(launch: Launch) -> Iterator[Hit]:
         packages = packages if launch.since("0.26.0") else "transformer-engine"
         text = f"fp8 needs the package {packages}, and GPUs of compute capability 8.9 or more (else fp16 is used)"
         yield Hit(launch.at("mixed_precision"), text)
+
+
+@rule("PRC004", "ipex-settings", info="..1.12.0", warning="1.6.0..1.12.0")
+def ipex_settings(launch: Launch) -> Iterator[Hit]:
+    """`ipex_config`: extensions of Intel for CPU and XPU.
+
+    `ipex` is passed on by the launcher for one process or MULTI_CPU, and only where intel_extension_for_pytorch is
+    installed; it is deprecated from 1.6.0 and gone in 1.10.0. `use_xpu` is ignored from 1.6.0 on: PyTorch itself
+    finds the device. The block is refused from 1.13.0 on. Source: 1.9.0, commands/launch.py, `launch_command`, and
+    utils/launch.py, `prepare_simple_launcher_cmd_env`.
+    """
+    if launch.given("use_xpu") and launch.since("1.6.0"):
+        text = f"accelerate {launch.release} ignores use_xpu: PyTorch finds the device by itself; remove it"
+        severity = None if launch.value("use_xpu") is True else Severity.INFO
+        yield Hit(launch.at("use_xpu", "key"), text, severity=severity)
+    if launch.given("ipex") and launch.before("1.10.0") and launch.route == "simple":
+        text = "ipex takes effect only where intel_extension_for_pytorch is installed"
+        yield Hit(launch.at("ipex", "key"), text, severity=Severity.INFO)
