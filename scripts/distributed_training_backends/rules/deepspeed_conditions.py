@@ -54,6 +54,9 @@ FACTS: Mapping[str, Callable[[Reading], Any]] = {
     "@cpu_optimizer": lambda reading: reading.cpu_optimizer,
     "@offload_optimizer": lambda reading: reading.offload_device("offload_optimizer"),
     "@offload_param": lambda reading: reading.offload_device("offload_param"),
+    "@nvme": lambda reading: (
+        "nvme" in (reading.offload_device("offload_param"), reading.offload_device("offload_optimizer"))
+    ),
     "@zenflow": lambda reading: reading.zenflow,
     "@reader": lambda reading: reading.file.consumer,
     "@accelerate": lambda reading: reading.file.huggingface,
