@@ -4,6 +4,7 @@
     python3 tools/dev.py test     run the tests, the type checker and the linter
     python3 tools/dev.py oracle   compare with the real libraries (downloads about 2 GB once; see tests/oracle)
     python3 tools/dev.py bench    measure against the budgets, side by side
+    python3 tools/dev.py gate     the heavier checks of .ci/run
 
 Everything is installed into `.venv` (and `.oracle`) in this folder. Further arguments go to the program that is run.
 """
@@ -26,8 +27,14 @@ EXAMPLE = "tests/cases/tour"
 
 def main(argv: Sequence[str]) -> int:
     """Run one of the commands above."""
-    jobs: dict[str, Callable[[list[str]], int]] = {"try": try_it, "test": test, "oracle": oracle, "bench": bench}
-    if sys.version_info < (3, 10):
+    jobs: dict[str, Callable[[list[str]], int]] = {
+        "try": try_it,
+        "test": test,
+        "oracle": oracle,
+        "bench": bench,
+        "gate": gate,
+    }
+    if sys.version_info < (3, 10):  # noqa: UP036 - whoever has an older Python is told so
         print(f"needs Python 3.10 or newer, this is {sys.version.split()[0]}")
         return 2
     if not argv or argv[0] not in jobs:
@@ -83,6 +90,11 @@ def oracle(arguments: list[str]) -> int:
 def bench(arguments: list[str]) -> int:
     """Measure."""
     return run([str(PYTHON), "tools/bench.py", *arguments])
+
+
+def gate(arguments: list[str]) -> int:
+    """Run what takes longer."""
+    return run([str(PYTHON), "tools/gate.py", *arguments])
 
 
 if __name__ == "__main__":
