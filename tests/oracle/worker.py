@@ -7,6 +7,7 @@ read the environment and are patched; nothing of that may reach the next case.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import logging
 import math
@@ -186,6 +187,9 @@ def serve(preload: Callable[[], Answer], answer: Callable[[Case], Answer]) -> No
         output.write(json.dumps({"failure": f"{type(error).__name__}: {error}"}) + "\n")
         raise
     output.write(json.dumps(hello) + "\n")
+    gc.collect()
+    gc.freeze()  # a collection in a child would touch, and so copy, the memory of every imported module
+    gc.disable()
     for line in sys.stdin:
         output.write(json.dumps(answer(json.loads(line)), default=repr) + "\n")
 
