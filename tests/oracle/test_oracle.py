@@ -41,7 +41,10 @@ def launched(oracle: Oracle, text: str) -> dict[str, Any]:
         (ACCELERATE, None),
         (ACCELERATE + "wrong: 1\n", "ValueError"),
         ("num_processes: 4\n", "ValueError"),
-        ("distributed_type: FSDP\nfsdp_config: {fsdp_version: 2, fsdp_state_dict_type: LOCAL_STATE_DICT}\n", "ValueError"),
+        (
+            "distributed_type: FSDP\nfsdp_config: {fsdp_version: 2, fsdp_state_dict_type: LOCAL_STATE_DICT}",
+            "ValueError",
+        ),
         ("distributed_type: MULTI_GPU\nmixed_precision: no\n", "AttributeError"),
         ("a: b: c\n", "ScannerError"),
     ],
