@@ -35,7 +35,7 @@ from extraction_files import DataFile, main
 
 ENUM_MODULES = ("transformers/trainer_utils.py", "transformers/training_args.py")
 FSDP_READERS = ("transformers/training_args.py", "transformers/trainer.py", "transformers/integrations/tpu.py")
-ENUMS = ("FSDPOption",)
+ENUMS = ("FSDPOption", "HubStrategy", "IntervalStrategy", "OptimizerNames", "SaveStrategy", "SchedulerType")
 IMPORTED = {"FSDP_AUTO_WRAP_POLICY": ["TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP"]}  # from Accelerate
 
 

@@ -70,6 +70,10 @@ class TransformersRelease:
         """The words that the string form of `fsdp` may hold."""
         return tuple(self._section("enums", "FSDPOption").values())
 
+    def enum(self, name: str) -> tuple[str, ...]:
+        """The values that an enumeration such as `SchedulerType` takes, letter by letter."""
+        return tuple(self._section("enums", name).values())
+
     @cached_property
     def strips_prefix(self) -> Literal["always", "in files"]:
         """Where `fsdp_` is taken off keys: until 4.51 only in a file that `fsdp_config` names, not in a mapping."""
