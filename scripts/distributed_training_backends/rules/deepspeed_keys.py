@@ -125,12 +125,20 @@ def hit(reading: Reading, entry: Entry, finding: Finding) -> Hit:
     """The hit about an unread entry: refused, or ignored without a word."""
     at = At(reading.document, entry.pointer, "key")
     where = f"`{entry.section}`" if entry.section else "the top level of a DeepSpeed config"
-    if entry.unknown == "refused":
+    if is_refused(reading, entry):
         message = f"DeepSpeed {reading.release} refuses the unknown key `{entry.name}` in {where}; {finding.advice}"
         return Hit(at, message, finding.repair)
     message = f"DeepSpeed {reading.release} does not read `{entry.name}` in {where}; {finding.advice}"
     severity = Severity.INFO if is_remark(entry) else Severity.WARNING
     return Hit(at, message, finding.repair, severity)
+
+
+def is_refused(reading: Reading, entry: Entry) -> bool:
+    """Tell whether the block refuses the key. Models drop an "auto" first, and `strict` is an argument of theirs."""
+    if entry.unknown != "refused" or entry.name == "strict":
+        return False
+    section = reading.section(entry.section)
+    return entry.value != "auto" or (section is not None and section.keeps_auto)
 
 
 def is_remark(entry: Entry) -> bool:
