@@ -16,6 +16,7 @@ GROUPS = {
     "MPI Arguments": "mpirun_config",
     "TP Arguments": "tp_config",
 }
+BY_PREFIX = {"dynamo_": "dynamo_config", "fsdp_": "fsdp_config"}
 BY_NAME = {"ipex": "ipex_config", "use_xpu": "ipex_config", "tp_size": "tp_config"}
 LAUNCHERS: dict[Route, tuple[str, ...]] = {
     "deepspeed": ("deepspeed_launcher", "prepare_deepspeed_cmd_env"),
@@ -32,19 +33,26 @@ PREFIX_OF_ROUTE = {"fsdp_": "fsdp", "megatron_lm_": "megatron", "tp_size": "tens
 
 def block_of(option: str, release: str) -> str | None:
     """The block in which a launch option is spelled; None for options that have no block."""
-    known = knowledge.for_release(release).options.get(option)
-    if known is None:
+    if option not in arguments(release):
         return None
-    if option.startswith("dynamo_"):
-        return "dynamo_config"
-    return BY_NAME.get(option) or GROUPS.get(known.group or "")
+    for prefix, block in BY_PREFIX.items():
+        if option.startswith(prefix):
+            return block
+    known = knowledge.for_release(release).options.get(option)
+    return BY_NAME.get(option) or GROUPS.get((known.group if known else "") or "")
+
+
+@lru_cache(maxsize=64)
+def arguments(release: str) -> frozenset[str]:
+    """The options of `accelerate launch`, and what the launchers look at although it is no option of theirs."""
+    known = knowledge.for_release(release)
+    return frozenset(known.options) | {name for read in known.reads.values() for name in read}
 
 
 @lru_cache(maxsize=256)
 def block_options(block: str, release: str) -> frozenset[str]:
     """The launch options that a block may set."""
-    options = knowledge.for_release(release).options
-    return frozenset(option for option in options if block_of(option, release) == block)
+    return frozenset(option for option in arguments(release) if block_of(option, release) == block)
 
 
 @lru_cache(maxsize=64)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from distributed_training_backends.flow.effect import default_of_option, same
 from distributed_training_backends.flow.launch import BLOCKS, SEPARATE, Launch, destination, merged_blocks
-from distributed_training_backends.flow.placement import block_keys, block_of, block_options, homes, is_read
+from distributed_training_backends.flow.placement import arguments, block_keys, block_of, block_options, homes, is_read
 from distributed_training_backends.knowledge import accelerate as knowledge
 from distributed_training_backends.knowledge import accelerate_api, deepspeed
 from distributed_training_backends.model import Applicability, Severity, Targets
@@ -78,9 +78,8 @@ def entries(launch: Launch) -> tuple[Entry, ...]:
 
 
 def is_option(entry: Entry, launch: Launch) -> bool:
-    """Tell whether the release has a launch option (or an argument of torchrun) of that name."""
-    known = knowledge.for_release(launch.release)
-    return entry.option in known.options or entry.option in knowledge.TORCHRUN_OPTIONS
+    """Tell whether the launcher of the release (or torchrun) has an argument of that name."""
+    return entry.option in arguments(launch.release) or entry.option in knowledge.TORCHRUN_OPTIONS
 
 
 def weight(entry: Entry, launch: Launch) -> Severity | None:
