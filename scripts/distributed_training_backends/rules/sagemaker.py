@@ -47,8 +47,8 @@ def sagemaker_key_added_on_loading(sagemaker: Document, targets: Targets) -> Ite
     """The loader adds a key that it then refuses.
 
     Since 0.34.0 `distributed_type: 'NO'` makes it add `num_processes`, and in 0.29.0 to 0.30.0 it added
-    `enable_cpu_affinity` to every file; a SageMaker config knows neither. Source: 0.34.0, commands/config/config_args.py,
-    `BaseConfig.process_config`.
+    `enable_cpu_affinity` to every file; a SageMaker config knows neither. Source: 0.34.0,
+    commands/config/config_args.py, `BaseConfig.process_config`.
     """
     known = knowledge.for_release(targets.accelerate)
     kind = sagemaker.get("distributed_type")
