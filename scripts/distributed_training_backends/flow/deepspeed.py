@@ -50,8 +50,11 @@ class Reading:
 
     def section(self, path: str) -> Section | None:
         """What the release knows of a block below the top level; None when it knows none at the path."""
-        found = self.facts.section_at(path)
-        return found if found is not None and found.path else None
+        return section_of(self.release, path)
+
+    def key(self, path: str) -> Key | None:
+        """What the release knows of a key; None when it knows none at the path."""
+        return key_of(self.release, path)
 
     def covers(self, spans: str) -> bool:
         """Tell whether the spans hold the DeepSpeed release."""
@@ -59,7 +62,7 @@ class Reading:
 
     def pointer(self, path: str) -> Pointer | None:
         """Where a setting stands in the file, under whichever of its names; None when it is not written."""
-        key = self.facts.key_at(path)
+        key = self.key(path)
         section = path.rpartition(".")[0]
         steps = tuple(section.split(".")) if section else ()
         for name in key.names if key else (path.rpartition(".")[2],):
@@ -77,7 +80,7 @@ class Reading:
 
     def entry(self, path: str) -> Any:
         """The value as DeepSpeed is given it, or MISSING."""
-        key = self.facts.key_at(path)
+        key = self.key(path)
         section, _, name = path.rpartition(".")
         block = self.block(section)
         for spelling in key.names if key else (name,):
@@ -99,7 +102,7 @@ class Reading:
         return self._values[path]
 
     def _found(self, path: str) -> Any:
-        key = self.facts.key_at(path)
+        key = self.key(path)
         given = self.entry(path)
         if key is None:
             return None if given is MISSING else given
@@ -133,7 +136,7 @@ class Reading:
         if isinstance(self.data.get("bf16"), dict) or not isinstance(self.data.get("bfloat16"), dict):
             return self.value(f"bf16.{name}")
         given = self.data["bfloat16"].get(name, MISSING)
-        key = self.facts.key_at(f"bf16.{name}")
+        key = self.key(f"bf16.{name}")
         return None if given is MISSING or key is None else self._converted(given, key)
 
     @property
@@ -182,6 +185,19 @@ DTYPES = {
     "int8": ("torch.int8", "int8"),
     "bf16": ("torch.bfloat16", "bf16", "bfloat16"),
 }
+
+
+@lru_cache(maxsize=8192)
+def key_of(release: str, path: str) -> Key | None:
+    """What a release knows of a key."""
+    return knowledge.for_release(release).key_at(path)
+
+
+@lru_cache(maxsize=8192)
+def section_of(release: str, path: str) -> Section | None:
+    """What a release knows of a block below the top level."""
+    found = knowledge.for_release(release).section_at(path)
+    return found if found is not None and found.path else None
 
 
 def dtype_name(value: object) -> str | None:

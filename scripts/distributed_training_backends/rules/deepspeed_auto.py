@@ -70,7 +70,7 @@ def auto_means_default(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 def loses_meaning(reading: Reading, path: str) -> bool:
     """Tell whether "auto" is not what the key takes by itself."""
-    key = reading.facts.key_at(path)
+    key = reading.key(path)
     if key is None or key.default == "auto" or "auto" in key.choices:
         return False
     return key.read == "model" or path in ("fp16.enabled", "bf16.enabled")

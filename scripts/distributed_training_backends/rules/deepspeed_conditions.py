@@ -144,6 +144,16 @@ def rows(table: str) -> list[dict[str, Any]]:
     return found
 
 
+@lru_cache(maxsize=8)
+def by_key(table: str) -> Mapping[str, list[dict[str, Any]]]:
+    """The rows of a table by each of their keys."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows(table):
+        for key in row["keys"]:
+            found.setdefault(key, []).append(row)
+    return found
+
+
 @lru_cache(maxsize=1024)
 def rows_for(table: str, code: str, release: str, accelerate: str) -> tuple[dict[str, Any], ...]:
     """The rows of a table that belong to a rule, in one release of DeepSpeed and one of Accelerate."""

@@ -10,7 +10,7 @@ from distributed_training_backends.flow.inputs import DeepSpeedFile
 from distributed_training_backends.knowledge import deepspeed as knowledge
 from distributed_training_backends.knowledge.pydantic_values import RefusedError, effective
 from distributed_training_backends.model import Applicability, Severity
-from distributed_training_backends.rules.deepspeed_conditions import holds, is_number, rows, same
+from distributed_training_backends.rules.deepspeed_conditions import by_key, holds, is_number, same
 from distributed_training_backends.rules.deepspeed_conflicts import of_rule
 from distributed_training_backends.rules.deepspeed_walk import Entry, walk
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
@@ -44,8 +44,8 @@ def without_effect(reading: Reading, entry: Entry) -> str | None:
         return "DeepSpeed reads it, but nothing uses it"
     if "zero_optimization.stage" in reading.filled:
         return None
-    for row in rows("unused"):
-        if entry.key.path in row["keys"] and reading.covers(row.get("releases", "*")) and holds(reading, row["when"]):
+    for row in by_key("unused").get(entry.key.path, ()):
+        if reading.covers(row.get("releases", "*")) and holds(reading, row["when"]):
             why: str = row["why"]
             return why
     return None

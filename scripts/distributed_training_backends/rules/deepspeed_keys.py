@@ -104,7 +104,7 @@ def home_of(reading: Reading, entry: Entry) -> str | None:
 def rename(reading: Reading, entry: Entry, name: str) -> Repair | None:
     """Rename the key, where the new name is free and takes the value."""
     path = f"{entry.section}.{name}" if entry.section else name
-    key = reading.facts.key_at(path)
+    key = reading.key(path)
     block = entry.pointer[:-1]
     if reading.document.has(*block, name) or key is None or problem(entry.value, key, reading.facts.generation):
         return None

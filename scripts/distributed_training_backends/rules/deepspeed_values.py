@@ -10,7 +10,7 @@ from distributed_training_backends.flow.inputs import DeepSpeedFile
 from distributed_training_backends.knowledge.deepspeed import Key
 from distributed_training_backends.knowledge.pydantic_values import RefusedError, effective
 from distributed_training_backends.model import Applicability, Severity
-from distributed_training_backends.rules.deepspeed_conditions import is_kind, rows, same, satisfied, subject
+from distributed_training_backends.rules.deepspeed_conditions import by_key, is_kind, same, satisfied, subject
 from distributed_training_backends.rules.deepspeed_walk import Entry, walk
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
 from distributed_training_backends.rules.suggest import closest, did_you_mean, shown
@@ -48,12 +48,13 @@ def refusal(reading: Reading, entry: Entry, key: Key) -> str | None:
         effective(entry.value, key, reading.facts.generation)
     except RefusedError as refused:
         return str(refused)
-    return next((row["reason"] for row in rows("values") if row_applies(reading, entry, row)), None)
+    about = by_key("values").get(entry.path, ())
+    return next((row["reason"] for row in about if row_applies(reading, entry, row)), None)
 
 
 def row_applies(reading: Reading, entry: Entry, row: dict[str, Any]) -> bool:
     """Tell whether a row of the table of values refuses this one."""
-    if entry.path not in row["keys"] or not reading.covers(row.get("releases", "*")):
+    if not reading.covers(row.get("releases", "*")):
         return False
     if not all(condition(reading, name, wanted) for name, wanted in row.get("when", {}).items()):
         return False
@@ -133,9 +134,8 @@ def is_passed_over(reading: Reading, entry: Entry) -> bool:
 def refused_by_reader(reading: Reading, entry: Entry) -> bool:
     """Tell whether Accelerate or the Trainer fails on a block that DeepSpeed would take."""
     return any(
-        entry.path in row["keys"]
-        and reading.file.consumer in row["readers"]
+        reading.file.consumer in row["readers"]
         and any(is_kind(entry.value, kind) for kind in row["refuses"])
         and all(condition(reading, name, wanted) for name, wanted in row.get("when", {}).items())
-        for row in rows("reader_values")
+        for row in by_key("reader_values").get(entry.path, ())
     )
