@@ -70,8 +70,8 @@ def explain(reading: Reading, entry: Entry) -> Finding:
     if near and (home is None or near.lower() == entry.name.lower()):
         return Finding("unknown", f"did you mean `{near}`?", rename(reading, entry, near))
     if home is not None:
-        where = f"`{home.rpartition('.')[0]}`" if "." in home else "the top level"
-        return Finding("misplaced", f"`{home.rpartition('.')[2]}` belongs in {where}", move(reading, entry, home))
+        where = f"in `{home.rpartition('.')[0]}`" if "." in home else "at the top level"
+        return Finding("misplaced", f"`{home.rpartition('.')[2]}` belongs {where}", move(reading, entry, home))
     foreign = load_json("deepspeed_rules.json")["foreign"].get(entry.name)
     if foreign is not None and entry.section == "":
         return Finding("misplaced", foreign)
@@ -124,11 +124,11 @@ def move(reading: Reading, entry: Entry, home: str) -> Repair | None:
 def hit(reading: Reading, entry: Entry, finding: Finding) -> Hit:
     """The hit about an unread entry: refused, or ignored without a word."""
     at = At(reading.document, entry.pointer, "key")
-    where = f"`{entry.section}`" if entry.section else "the top level of a DeepSpeed config"
+    where = f"in `{entry.section}`" if entry.section else "at the top level of a DeepSpeed config"
     if is_refused(reading, entry):
-        message = f"DeepSpeed {reading.release} refuses the unknown key `{entry.name}` in {where}; {finding.advice}"
+        message = f"DeepSpeed {reading.release} refuses the unknown key `{entry.name}` {where}; {finding.advice}"
         return Hit(at, message, finding.repair)
-    message = f"DeepSpeed {reading.release} does not read `{entry.name}` in {where}; {finding.advice}"
+    message = f"DeepSpeed {reading.release} does not read `{entry.name}` {where}; {finding.advice}"
     severity = Severity.INFO if is_remark(entry) else Severity.WARNING
     return Hit(at, message, finding.repair, severity)
 
@@ -227,7 +227,9 @@ def deprecated_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
             fix = Repair(f"remove {entry.name}", (Operation("remove", entry.pointer),))
             yield Hit(at, message, fix)
         else:
-            message = f"`{entry.name}: {shown(entry.value)}` is deprecated; {SUCCESSORS.get(entry.name, successor)}"
+            off = entry.value in (False, None) and entry.name.startswith("cpu_")
+            advice = "take it out" if off else SUCCESSORS.get(entry.name, successor)
+            message = f"`{entry.name}: {shown(entry.value)}` is deprecated; {advice}"
             yield Hit(at, message, modernized(entry), Severity.WARNING)
 
 

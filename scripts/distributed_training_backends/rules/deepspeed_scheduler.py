@@ -9,7 +9,7 @@ from distributed_training_backends.flow.deepspeed import Reading, read
 from distributed_training_backends.flow.inputs import DeepSpeedFile
 from distributed_training_backends.knowledge.deepspeed import Constructor
 from distributed_training_backends.model import Severity
-from distributed_training_backends.rules.deepspeed_conditions import is_kind, rows
+from distributed_training_backends.rules.deepspeed_conditions import is_kind, is_number, rows
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
 from distributed_training_backends.rules.suggest import closest, listing, shown
 
@@ -94,21 +94,35 @@ def scheduler_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A value that the scheduler's class refuses, or puts another one in the place of.
 
     Since 0.19.3 `warmup_num_steps` has to be an integer above 0 (before, anything below 2 counted as 2); since 0.19.4
-    step sizes have to be above 0. A `warmup_type` other than "log" and "linear" counts as "log", with a warning.
-    Source: 0.19.8, runtime/lr_schedules.py.
+    step sizes have to be above 0. A `warmup_type` other than "log" and "linear" counts as "log", and a warm-up may not be
+    longer than the whole run: both are warnings. Source: 0.19.8, runtime/lr_schedules.py.
     """
     reading = read(deepspeed)
     kind = kind_of(reading) if reading else None
+    params = reading.block("scheduler.params") if reading else {}
     for row in rows("scheduler_values") if reading else ():
         if reading is None or kind not in row["types"] or not reading.covers(row.get("releases", "*")):
             continue
         for name in row["names"]:
-            params = reading.block("scheduler.params")
-            if name not in params or f"scheduler.params.{name}" in reading.filled or passes(params[name], row):
-                continue
-            severity = Severity(row["severity"]) if "severity" in row else None
-            message = f"`{name}` {row['reason']}, but is {shown(params[name])}"
-            yield Hit(deepspeed.document.value(*PARAMS, name), message, None, severity)
+            if name in params and not passes(params[name], row) and not is_for_reader(reading, name):
+                severity = Severity(row["severity"]) if "severity" in row else None
+                message = f"`{name}` {row['reason']}, but is {shown(params[name])}"
+                yield Hit(deepspeed.document.value(*PARAMS, name), message, None, severity)
+    total, warmup = (
+        deepspeed.document.get(*PARAMS, "total_num_steps"),
+        deepspeed.document.get(*PARAMS, "warmup_num_steps"),
+    )
+    if kind in ("WarmupDecayLR", "WarmupCosineLR") and is_number(total) and is_number(warmup) and total < warmup:
+        message = (
+            f"the warm-up of {warmup} steps is longer than the whole run of {total}, so that the rate never decays"
+        )
+        yield Hit(deepspeed.document.value(*PARAMS, "warmup_num_steps"), message, None, Severity.WARNING)
+
+
+def is_for_reader(reading: Reading, name: str) -> bool:
+    """Tell whether the value is filled in by Accelerate or the Trainer, or refused by them as an "auto"."""
+    given = reading.document.get(*PARAMS, name)
+    return f"scheduler.params.{name}" in reading.filled or (given == "auto" and reading.file.huggingface)
 
 
 def passes(value: Any, row: dict[str, Any]) -> bool:
