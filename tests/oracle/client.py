@@ -26,7 +26,7 @@ WORKERS: dict[Library, str] = {
 COMMON_SOURCES = ("fakes.py", "stubs.py", "worker.py")
 SOURCES: dict[Library, tuple[str, ...]] = {
     "accelerate": (*COMMON_SOURCES, "accelerate_worker.py", "building.py", "launching.py"),
-    "deepspeed": (*COMMON_SOURCES, "deepspeed_worker.py", "tracing.py", "trainer.py"),
+    "deepspeed": (*COMMON_SOURCES, "deepspeed_fakes.py", "deepspeed_worker.py", "tracing.py", "trainer.py"),
 }
 
 

@@ -93,11 +93,11 @@ def preload() -> Answer:
             importlib.import_module(name)
         except ImportError:  # this release has no such module
             continue
-    for name in ("accelerate.utils", "transformers.integrations.deepspeed", "transformers", "tests.oracle.fakes"):
+    for name in ("accelerate.utils", "transformers.integrations.deepspeed", "transformers"):
         importlib.import_module(name)
     from transformers import BertForSequenceClassification, Trainer, TrainingArguments  # noqa: F401 (lazy modules)
 
-    faked += importlib.import_module("tests.oracle.fakes").cpu_for_cuda_only_releases()
+    faked += importlib.import_module("tests.oracle.deepspeed_fakes").cpu_for_cuda_only_releases()
     _remember_cpu()
     return {"deepspeed": deepspeed.__version__, "torch": torch.__version__, "faked": faked}
 
@@ -154,10 +154,10 @@ def read_by_deepspeed(run: Run) -> None:
 
 def read_by_accelerate(run: Run) -> None:
     """`DeepSpeedPlugin(hf_ds_config=…)`, then `prepare` of a model, an optimizer and a loader."""
-    from tests.oracle import fakes
+    from tests.oracle import deepspeed_fakes
 
     os.environ["ACCELERATE_USE_DEEPSPEED"] = "true"
-    run.faked.append(fakes.accelerate_backend())
+    run.faked.append(deepspeed_fakes.accelerate_backend())
     import torch
     from accelerate import Accelerator
     from accelerate.utils import DeepSpeedPlugin, DummyOptim, DummyScheduler
@@ -185,9 +185,9 @@ def read_by_accelerate(run: Run) -> None:
 def read_by_trainer(run: Run) -> None:
     """`TrainingArguments(deepspeed=…)`, then `Trainer.train()` up to the initialised engine."""
     import deepspeed
-    from tests.oracle import fakes, trainer
+    from tests.oracle import deepspeed_fakes, trainer
 
-    run.faked.append(fakes.accelerate_backend())
+    run.faked.append(deepspeed_fakes.accelerate_backend())
     json.loads(run.path.read_text(encoding="utf-8"))
     run.stage = "arguments"
     arguments = trainer.arguments(run.case["folder"], deepspeed=str(run.path), **run.arguments)
@@ -247,14 +247,19 @@ def describe(engine: Any) -> Answer:
 
 def pretend(run: Run) -> list[str]:
     """Replace what this machine lacks. FSDP gets GPUs and finds its peers itself, DeepSpeed gets a group on a CPU."""
-    from tests.oracle import fakes
+    from tests.oracle import deepspeed_fakes, fakes
 
     if run.case["mode"] == "fsdp":
         local = {"LOCAL_WORLD_SIZE": str(run.world_size), "WORLD_SIZE": str(run.world_size)}
         os.environ.update(local)
         return [fakes.gpus(run.world_size), fakes.peers([])]
     folder = run.case["folder"]
-    return [fakes.group(run.world_size), fakes.kernels(), fakes.deepspeed_device(), fakes.file_system(folder)]
+    return [
+        deepspeed_fakes.group(run.world_size),
+        deepspeed_fakes.kernels(),
+        deepspeed_fakes.device(),
+        deepspeed_fakes.file_system(folder),
+    ]
 
 
 def judge(case: Case) -> Answer:
