@@ -15,6 +15,7 @@ from distributed_training_backends import resources, versions
 Unknown = Literal["refused", "ignored", "stored", "kwargs"]
 Reader = Literal["accelerate", "trainer"]
 Found = TypeVar("Found")
+Patterns = list[tuple[list[str], Found]]
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -164,11 +165,19 @@ class DeepSpeedRelease:
 
     def section_at(self, path: str) -> Section | None:
         """The block at a path, `*` parts matched; None where no block is known."""
-        return _matched(self.canonical(path), self.sections)
+        return _matched(self.canonical(path), self.sections, self._section_patterns)
 
     def key_at(self, path: str) -> Key | None:
         """The key at a path, `*` parts matched; None where no key is known."""
-        return _matched(self.canonical(path), self.keys)
+        return _matched(self.canonical(path), self.keys, self._key_patterns)
+
+    @cached_property
+    def _section_patterns(self) -> Patterns[Section]:
+        return _patterns(self.sections)
+
+    @cached_property
+    def _key_patterns(self) -> Patterns[Key]:
+        return _patterns(self.keys)
 
     @cached_property
     def optimizers(self) -> Mapping[str, Mapping[str, Constructor]]:
@@ -236,13 +245,17 @@ def _of_torch(table: str, kind: str) -> Constructor | None:
     return _constructor({"class": f"torch.{kind}", **record}) if record else None
 
 
-def _matched(path: str, known: Mapping[str, Found]) -> Found | None:
-    """What is known at a path, or under a pattern whose `*` parts stand for any name."""
+def _patterns(known: Mapping[str, Found]) -> Patterns[Found]:
+    """The paths with a part `*`, which stands for any name, taken apart."""
+    return [(path.split("."), value) for path, value in known.items() if "*" in path]
+
+
+def _matched(path: str, known: Mapping[str, Found], patterns: Patterns[Found]) -> Found | None:
+    """What is known at a path, or under a pattern."""
     if path in known:
         return known[path]
     parts = path.split(".")
-    for pattern, value in known.items():
-        wanted = pattern.split(".") if "*" in pattern else ()
+    for wanted, value in patterns:
         if len(wanted) == len(parts) and all(w in ("*", p) for w, p in zip(wanted, parts, strict=True)):
             return value
     return None

@@ -22,6 +22,7 @@ def unreadable_input(reported_by_the_pipeline: None) -> Iterator[Hit]:
     """An input that cannot be judged, and why.
 
     Missing, a directory, no text, larger than 2 MiB, nested more than 100 levels deep, more than 50,000 keys and
-    values (aliases expanded), or no config of a known kind (`--format` says which kind it is). The exit code is 2.
+    values (aliases expanded), a number of more than 100 digits, or no config of a known kind (`--format` says which
+    kind it is). The exit code is 2.
     """
     yield from ()

@@ -25,11 +25,10 @@ def _closest(word: str, candidates: frozenset[str], cutoff: float) -> str | None
     limit = max(1, int(len(plain) * cutoff))
     letters = set(plain)
     best: tuple[int, str] | None = None
-    for candidate in sorted(candidates):
-        other = _plain(candidate)
+    for candidate, other, its in _prepared(candidates):
         # each letter that one of them lacks takes a step of its own, and to see that is much cheaper than to count
-        lacking = max(len(letters.difference(other)), len(set(other) - letters))
-        if max(lacking, abs(len(other) - len(plain))) > limit:
+        longer = abs(len(other) - len(plain)) > limit
+        if longer or len(letters - its) > limit or len(its - letters) > limit:
             continue
         distance = edit_distance(plain, other, limit)
         if distance <= limit and (best is None or (distance, candidate) < best) and candidate != word:
@@ -37,22 +36,34 @@ def _closest(word: str, candidates: frozenset[str], cutoff: float) -> str | None
     return best[1] if best else None
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
+def _prepared(candidates: frozenset[str]) -> tuple[tuple[str, str, frozenset[str]], ...]:
+    """The candidates in order, each with its bare form and the letters of that."""
+    bare = [(candidate, _plain(candidate)) for candidate in sorted(candidates)]
+    return tuple((candidate, plain, frozenset(plain)) for candidate, plain in bare)
+
+
 def _plain(word: str) -> str:
     return word.lower().replace("_", "").replace("-", "")
 
 
 def edit_distance(one: str, other: str, limit: int) -> int:
-    """Count the single-letter steps from one word to the other (optimal string alignment), up to `limit` + 1."""
+    """Count the single-letter steps from one word to the other (optimal string alignment), up to `limit` + 1.
+
+    What lies further than `limit` from the diagonal takes more steps than that, and is not looked at.
+    """
+    width = len(other) + 1
     before: list[int] = []
-    above = list(range(len(other) + 1))
+    above = list(range(width))
     for row, letter in enumerate(one, 1):
-        line = [row]
-        for column, sign in enumerate(other, 1):
-            cost = min(above[column] + 1, line[-1] + 1, above[column - 1] + (letter != sign))
-            if row > 1 and column > 1 and letter == other[column - 2] and one[row - 2] == sign:
-                cost = min(cost, before[column - 2] + 1)
-            line.append(cost)
+        line = [row] + [limit + 1] * (width - 1)
+        for column in range(max(1, row - limit), min(width, row + limit + 1)):
+            if letter == other[column - 1]:
+                line[column] = above[column - 1]
+                continue
+            line[column] = 1 + min(above[column - 1], above[column], line[column - 1])
+            if row > 1 and column > 1 and letter == other[column - 2] and one[row - 2] == other[column - 1]:
+                line[column] = min(line[column], before[column - 2] + 1)
         if min(line) > limit:
             return limit + 1
         before, above = above, line

@@ -9,6 +9,7 @@ from typing import Any
 from distributed_training_backends.model import Extent
 from distributed_training_backends.sources.document import Defect
 from distributed_training_backends.sources.json_scan import ScanBreakdownError, ScanError
+from distributed_training_backends.sources.limits import check_number
 
 MAX_DEFECTS = 1000  # a text of nothing but comments shall not fill the memory with remarks about them
 
@@ -188,6 +189,7 @@ class HjsonGrammar:
 def hjson_number(found: re.Match[str]) -> int | float:
     """Give a number as Hjson does: a float without a fraction, below 1e10, becomes an int."""
     whole, fraction, exponent = found.groups()
+    check_number(found.group().strip())
     try:
         if not fraction and not exponent:
             return int(whole)

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from distributed_training_backends.sources.json_scan import ScanError
+from distributed_training_backends.sources.limits import check_number
 
 _BLANK = re.compile(r"[ \t\n\r]*")
 _NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][-+]?[0-9]+)?")
@@ -74,9 +75,7 @@ class JsonGrammar:
 def to_number(found: re.Match[str]) -> int | float:
     """Give the value of a number in the way of `json`: an int unless it has a fraction or an exponent."""
     whole, fraction, exponent = found.groups()
+    check_number(found.group())
     if fraction or exponent:
         return float(whole + (fraction or "") + (exponent or ""))
-    try:
-        return int(whole)
-    except ValueError as error:  # more digits than this interpreter converts
-        raise ScanError from error
+    return int(whole)

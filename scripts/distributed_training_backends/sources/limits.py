@@ -7,13 +7,14 @@ from typing import NamedTuple
 MAX_BYTES = 2 * 1024 * 1024
 MAX_DEPTH = 100
 MAX_NODES = 50_000
+MAX_DIGITS = 100
 
 
 class Unreadable(NamedTuple):
     """A source that cannot be judged: a slug for the reason, and a sentence that says what is wrong.
 
     Slugs: missing, directory, special-file, no-permission, io-error, too-large, binary, utf-16, not-utf-8,
-    too-deep, too-many-nodes, alias-expansion, unknown-kind.
+    too-deep, too-many-nodes, alias-expansion, number-too-long, unknown-kind.
     """
 
     path: str
@@ -49,3 +50,9 @@ def alias_expansion() -> LimitError:
     return LimitError(
         "alias-expansion", f"its aliases expand to more than {MAX_NODES:,} keys and values, which is the limit"
     )
+
+
+def check_number(text: str) -> None:
+    """Refuse a number longer than any setting: to convert, to multiply or to print it could take minutes, or fail."""
+    if len(text) > MAX_DIGITS:
+        raise LimitError("number-too-long", f"it has a number of more than {MAX_DIGITS} digits, which is the limit")

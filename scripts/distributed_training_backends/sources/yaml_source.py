@@ -21,6 +21,7 @@ from distributed_training_backends.sources.limits import (
     MAX_DEPTH,
     MAX_NODES,
     alias_expansion,
+    check_number,
     too_deep,
     too_many_nodes,
 )
@@ -29,6 +30,7 @@ from distributed_training_backends.sources.limits import (
 _SAME_IN_LIBYAML = re.compile(r"[\n A-Za-z0-9_.,:/#'\"()+=<$@~^;{}\[\]&*`-]*")
 _COMMENT = re.compile(r"(?<![^ \n])#[ -!#-&(-\[\]-~]*")
 _MAP, _SEQ, _STR, _MERGE = (f"tag:yaml.org,2002:{name}" for name in ("map", "seq", "str", "merge"))
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 # what PyYAML's constructors raise on a value that its tag does not fit, besides its own errors
 _REFUSALS = (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
 
@@ -106,6 +108,8 @@ class _Tree:
         tag = event.tag
         if tag is None or tag == "!":
             tag = self._resolver.resolve(yaml.ScalarNode, event.value, event.implicit)
+        if tag in _NUMBERS:
+            check_number(event.value)
         node = yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark, style=event.style or None)
         self._new(node, event.anchor)
         self._measure[id(node)] = (1, 0)
