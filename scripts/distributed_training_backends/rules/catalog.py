@@ -28,6 +28,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "precision_fp8_file": ("fp8_file",),
     "precision_compile": ("launch",),
     "quantization": ("quantization",),
+    "trainer_fsdp_file": ("fsdp_file",),
     "deepspeed_text": ("deepspeed",),
     "deepspeed_keys": ("deepspeed",),
     "deepspeed_values": ("deepspeed",),

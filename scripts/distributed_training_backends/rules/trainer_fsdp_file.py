@@ -1,0 +1,140 @@
+"""TRN rules about `fsdp_config` of the Transformers Trainer, in a file of its own or inside TrainingArguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from distributed_training_backends.knowledge import transformers
+from distributed_training_backends.model import Severity, Targets
+from distributed_training_backends.rules.readings import FALSE_WORDS, TRUE_WORDS
+from distributed_training_backends.rules.registry import Hit, rule
+from distributed_training_backends.rules.suggest import shown
+from distributed_training_backends.rules.trainer_fsdp import FsdpConfig, fix, refused, unread
+from distributed_training_backends.sources.document import Document
+from distributed_training_backends.versions import covers
+
+
+def of_file(fsdp_file: Document, targets: Targets) -> FsdpConfig:
+    """The settings of a lone file."""
+    return FsdpConfig(fsdp_file, (), targets.transformers, targets.accelerate, in_file=True)
+
+
+@rule("TRN001", "fsdp-config-value", error="*", of="transformers")
+def fsdp_config_value(fsdp_file: Document, targets: Targets) -> Iterator[Hit]:
+    """A value in `fsdp_config` that the Trainer refuses.
+
+    Truth values are words in any case; up to 4.40 they have to be texts ("true", not true). `version` is an integer;
+    with version 2, which is the default since 5.10, `reshard_after_forward` is a truth value, with version 1 the name
+    of a sharding strategy. `min_num_params` is an integer (1e8 is a text for YAML and a float for JSON). Source:
+    5.24.0, training_args.py, `TrainingArguments._process_fsdp_args`; accelerate 1.15.0, utils/dataclasses.py,
+    `FullyShardedDataParallelPlugin.__post_init__`.
+    """
+    yield from value_hits(of_file(fsdp_file, targets))
+
+
+def value_hits(config: FsdpConfig) -> Iterator[Hit]:
+    """What is refused, or taken for something else."""
+    for name, outcome in refused(config):
+        value = config.value(name)
+        if outcome.slip:
+            text = f"{name} {shown(value)}: {outcome.slip}"
+            yield Hit(config.at(name), text, fix(config, name, outcome), Severity.WARNING)
+        else:
+            text = f"{name} is not {outcome.expected}: {shown(value)}; transformers {config.release} refuses it"
+            yield Hit(config.at(name), f"{text}{outcome.hint}", fix(config, name, outcome))
+
+
+@rule("TRN002", "fsdp-config-conflict", error="..5.9.99", of="transformers")
+def fsdp_config_conflict(fsdp_file: Document, targets: Targets) -> Iterator[Hit]:
+    """Two keys of `fsdp_config` that exclude each other.
+
+    Up to 5.9 `min_num_params` and `transformer_layer_cls_to_wrap` are mutually exclusive, and from 4.41 to 5.9
+    `cpu_ram_efficient_loading` needs `sync_module_states`: the first process loads the weights and sends them to the
+    others. Source: 5.9.0, training_args.py, `TrainingArguments._process_fsdp_args`.
+    """
+    yield from conflict_hits(of_file(fsdp_file, targets))
+
+
+def conflict_hits(config: FsdpConfig) -> Iterator[Hit]:
+    """Keys that exclude each other."""
+    size = config.value("min_num_params", 0)
+    classes = "transformer_layer_cls_to_wrap"
+    if isinstance(size, (int, float)) and size > 0 and config.value(classes) is not None:
+        text = f"min_num_params and {classes} are mutually exclusive; remove one of them"
+        yield Hit(config.key("min_num_params"), text, related=(config.key(classes),))
+    if covers("4.41..", config.minor) and not config.xla:
+        loading, synced = word(config, "cpu_ram_efficient_loading", "false"), word(config, "sync_module_states", "true")
+        if loading == "true" and synced == "false":
+            text = "cpu_ram_efficient_loading needs sync_module_states: true"
+            yield Hit(config.at("sync_module_states"), text, related=(config.key("cpu_ram_efficient_loading"),))
+
+
+def word(config: FsdpConfig, name: str, default: str) -> str:
+    """A value as the text that it is compared as."""
+    return str(config.value(name, default)).lower()
+
+
+@rule("TRN003", "fsdp-config-key-unread", warning="*", of="transformers")
+def fsdp_config_key_unread(fsdp_file: Document, targets: Targets) -> Iterator[Hit]:
+    """A key of `fsdp_config` that nothing reads.
+
+    Keys that TrainingArguments does not know are dropped without a word, among them most names of the `fsdp_config`
+    block of an Accelerate config: the sharding strategy and the offload are words of the `fsdp` argument (up to 5.9),
+    later `reshard_after_forward` and `cpu_offload`. Others are read for one version of FSDP, one wrap policy, or
+    XLA only. Source: 5.24.0, training_args.py, `TrainingArguments._process_fsdp_args`.
+    """
+    yield from unread_hits(of_file(fsdp_file, targets))
+
+
+def unread_hits(config: FsdpConfig) -> Iterator[Hit]:
+    """Keys without effect; an info where they say what takes effect anyway."""
+    known = transformers.for_release(config.release).fsdp_keys
+    for name, reason, repair in unread(config):
+        moot = name in known and same(config.value(name), known[name].default)
+        text = f"{config.entries[name][1][-1]} has no effect with transformers {config.release}; {reason}"
+        yield Hit(config.key(name), text, repair, Severity.INFO if moot else None)
+
+
+def same(value: Any, default: Any) -> bool:
+    """Tell whether a value comes to the default: true and "true" do, and so do a missing and an empty value."""
+    one, other = str(value).lower(), str(default).lower()
+    if one in TRUE_WORDS and other in TRUE_WORDS:
+        return True
+    return one == other or (one in (*FALSE_WORDS, "none", "{}") and other in (*FALSE_WORDS, "none", "{}"))
+
+
+@rule("TRN004", "fsdp-config-needs-fsdp", info="*", of="transformers")
+def fsdp_config_needs_fsdp(fsdp_file: Document, targets: Targets) -> Iterator[Hit]:
+    """A file for `fsdp_config` counts only beside the argument `fsdp`.
+
+    Without it the file is not even opened since 5.10. Write `fsdp: true` (up to 5.9 `fsdp: full_shard auto_wrap`),
+    and start the script with `torchrun` or `accelerate launch`. The argument takes the path of a JSON file only.
+    Source: 5.24.0, training_args.py, `TrainingArguments._process_fsdp_args`.
+    """
+    value = "true" if covers("5.10..", targets.transformers) else "full_shard auto_wrap"
+    yield Hit(fsdp_file.value(), f"this counts only where TrainingArguments has fsdp: {value} as well")
+    if fsdp_file.syntax != "json":
+        text = "fsdp_config takes the path of a JSON file only: convert this one, or write it inside the arguments"
+        yield Hit(fsdp_file.value(), text)
+
+
+@rule("TRN005", "fsdp-version-unknown", warning="5.0..", of="transformers")
+def fsdp_version_unknown(fsdp_file: Document, targets: Targets) -> Iterator[Hit]:
+    """`version` of `fsdp_config` is neither 1 nor 2.
+
+    Every number but 2 counts as FSDP1 in the Trainer, and Accelerate gets the number as it is. Source: 5.24.0,
+    training_args.py, `TrainingArguments._process_fsdp_args`.
+    """
+    yield from version_hits(of_file(fsdp_file, targets))
+
+
+def version_hits(config: FsdpConfig) -> Iterator[Hit]:
+    """A version that there is not, or that is going."""
+    value = config.value("version")
+    number = int(value) if isinstance(value, (int, float)) or str(value).isdigit() else None
+    if number is not None and number not in (1, 2):
+        yield Hit(config.at("version"), f"there is no FSDP version {number}: it is treated as FSDP1; write 2")
+    elif number == 1 and covers("5.10..", config.minor):
+        text = "FSDP1 is deprecated in the Trainer, which logs a warning; write version: 2 unless FSDP2 does not do"
+        yield Hit(config.at("version"), text, severity=Severity.INFO)
