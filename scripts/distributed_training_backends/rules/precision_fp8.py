@@ -149,7 +149,7 @@ def fp8_override_fails(launch: Launch) -> Iterator[Hit]:
             yield Hit(at, f"{text}; use 1.9.0 or newer, or write it as a text: 'false,false,false'")
     elif (launch.route == "simple" or launch.deepspeed_runner) and not all_texts(value):
         text = f"accelerate {launch.release} cannot start a process with the booleans of override_linear_precision"
-        yield Hit(at, f"{text}, given or not; use 1.9.0 or newer, or write [\"false\", \"false\", \"false\"]")
+        yield Hit(at, f'{text}, given or not; use 1.9.0 or newer, or write ["false", "false", "false"]')
 
 
 def all_texts(value: object) -> bool:
