@@ -133,6 +133,11 @@ def deepspeed_key(key: deepspeed.Key, known: deepspeed.DeepSpeedRelease) -> Sche
 def fsdp_schema(targets: Targets) -> Schema:
     """The `fsdp_config` of Transformers' TrainingArguments."""
     known = transformers.for_release(targets.transformers)
-    names = {name.partition(".")[0] for name in known.fsdp_keys}
-    spelled: dict[str, Schema] = {spelling: {} for name in names for spelling in (name, f"fsdp_{name}")}
+    nested: dict[str, dict[str, Schema]] = {}
+    for name in known.fsdp_keys:
+        top, _, inner = name.partition(".")
+        nested.setdefault(top, {}).update({inner: {}} if inner else {})
+    spelled = {
+        spelling: closed(inner) if inner else {} for top, inner in nested.items() for spelling in (top, f"fsdp_{top}")
+    }
     return {"title": f"Transformers fsdp_config ({known.release})", "type": "object", **closed(spelled)}
