@@ -15,6 +15,7 @@ from unittest.mock import MagicMock
 import torch
 import torch.distributed
 from tests.oracle.fakes import GIB, constant, no_shared_memory
+from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 # What the accelerator of a GPU tells about memory; nothing depends on the figures.
@@ -29,10 +30,16 @@ MEMORY = (
     "max_memory_reserved",
     "reset_peak_memory_stats",
 )
+FIRST_WITHOUT_STREAMS = (0, 10, 1)
+# What it does to no end on a CPU.
+IN_VAIN = ("set_device", "synchronize", "empty_cache", "manual_seed", "manual_seed_all", "range_push", "range_pop")
 
 
 class Kernels:
-    """Stands for a compiled extension: every function exists and gives 0."""
+    """Stands for a compiled extension: every function exists and gives 0, but for those of plain PyTorch."""
+
+    flatten = staticmethod(_flatten_dense_tensors)
+    unflatten = staticmethod(_unflatten_dense_tensors)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -81,25 +88,38 @@ def device() -> str:
     return "DeepSpeed runs on the CPU and believes that fp16, bf16 and pinned memory work"
 
 
-def cpu_for_cuda_only_releases() -> list[str]:
-    """Before 0.9.3 DeepSpeed knows CUDA only: let that accelerator say and do what the CPU's does."""
+def early_releases(release: str) -> list[str]:
+    """Let the first releases run on a CPU: before 0.10.1 they want streams, before 0.9.3 they know CUDA only."""
     from deepspeed.accelerator import get_accelerator
 
-    kind: Any = type(get_accelerator())
-    if get_accelerator().device_name() != "cuda":
-        return []
-    answers: dict[str, Any] = dict.fromkeys(("set_device", "synchronize", "empty_cache", "manual_seed"))
+    said: list[str] = []
+    if get_accelerator().device_name() == "cuda":
+        said.append(_cpu_for_cuda(type(get_accelerator())))
+    if tuple(int(part) for part in release.split(".")[:3]) < FIRST_WITHOUT_STREAMS:
+        said.append(_streams(type(get_accelerator())))
+    return said
+
+
+def _cpu_for_cuda(kind: Any) -> str:
+    answers: dict[str, Any] = dict.fromkeys(IN_VAIN)
     answers |= dict.fromkeys(("device_name", "current_device_name"), "cpu")
     answers |= {"current_device": 0, "device_count": 1, "is_available": True, "on_accelerator": True}
-    answers |= {**dict.fromkeys(MEMORY, 0), "memory_stats": {}}
-    answers |= {"communication_backend_name": "gloo", "total_memory": 80 * GIB, "default_stream": None}
+    answers |= {**dict.fromkeys(MEMORY, 0), "memory_stats": {}, "total_memory": 80 * GIB}
+    answers |= {"communication_backend_name": "gloo"}
     for name, value in answers.items():
         setattr(kind, name, constant(value))
     for name in ("Float", "Half", "BFloat16", "Byte", "Double", "Int", "Long"):
         setattr(kind, f"{name}Tensor", getattr(torch, f"{name}Tensor"))
-    kind.device = kind.stream = lambda *_: contextlib.nullcontext()
+    kind.device = constant(contextlib.nullcontext())
+    return "DeepSpeed's CUDA accelerator, the only one of this release, gives the answers of a CPU"
+
+
+def _streams(kind: Any) -> str:
+    kind.stream = constant(contextlib.nullcontext())
     kind.Stream = kind.Event = property(lambda _: MagicMock)
-    return ["DeepSpeed's CUDA accelerator, the only one of this release, gives the answers of a CPU"]
+    kind.current_stream = kind.default_stream = constant(MagicMock())
+    torch.Tensor.record_stream = constant(None)
+    return "streams and events exist, and nothing runs in them"
 
 
 def group(world_size: int) -> str:

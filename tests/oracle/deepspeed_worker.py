@@ -97,7 +97,7 @@ def preload() -> Answer:
         importlib.import_module(name)
     from transformers import BertForSequenceClassification, Trainer, TrainingArguments  # noqa: F401 (lazy modules)
 
-    faked += importlib.import_module("tests.oracle.deepspeed_fakes").cpu_for_cuda_only_releases()
+    faked += importlib.import_module("tests.oracle.deepspeed_fakes").early_releases(deepspeed.__version__)
     _remember_cpu()
     return {"deepspeed": deepspeed.__version__, "torch": torch.__version__, "faked": faked}
 
