@@ -178,5 +178,6 @@ TESTS: Mapping[str, Callable[[Any], bool]] = {
     "falsy": lambda value: not value,
     "at least 0": at_least_0,
     "fractions": fractions,
+    "pair": lambda value: isinstance(value, (list, str)) and len(value) == 2,
     "two": lambda value: isinstance(value, (list, str)) and len(value) > 1,
 }

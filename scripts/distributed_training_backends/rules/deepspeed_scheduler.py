@@ -94,8 +94,8 @@ def scheduler_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A value that the scheduler's class refuses, or puts another one in the place of.
 
     Since 0.19.3 `warmup_num_steps` has to be an integer above 0 (before, anything below 2 counted as 2); since 0.19.4
-    step sizes have to be above 0. A `warmup_type` other than "log" and "linear" counts as "log", and a warm-up may not be
-    longer than the whole run: both are warnings. Source: 0.19.8, runtime/lr_schedules.py.
+    step sizes have to be above 0. A `warmup_type` other than "log" and "linear" counts as "log", and a warm-up should
+    not be longer than the whole run: both are warnings. Source: 0.19.8, runtime/lr_schedules.py.
     """
     reading = read(deepspeed)
     kind = kind_of(reading) if reading else None
