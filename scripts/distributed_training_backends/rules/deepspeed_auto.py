@@ -7,7 +7,8 @@ from typing import Any
 
 from distributed_training_backends.flow.deepspeed import Reading, read
 from distributed_training_backends.flow.inputs import DeepSpeedFile
-from distributed_training_backends.model import Pointer
+from distributed_training_backends.knowledge.deepspeed import auto_fillers
+from distributed_training_backends.model import Pointer, Severity
 from distributed_training_backends.rules.deepspeed_walk import walk
 from distributed_training_backends.rules.registry import Hit, rule
 from distributed_training_backends.rules.suggest import shown
@@ -21,24 +22,36 @@ def unfilled_auto(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     Before DeepSpeed gets the config, Accelerate goes through all its blocks and refuses every "auto" that is left:
     "`optimizer.params.betas` not found in kwargs" (`DeepSpeedPlugin.deepspeed_config_process`). It fills in batch
     sizes, clipping, precision, the stage, offload devices, sizes that follow from the model's hidden size, and `lr`,
-    `weight_decay` and the warm-up of DummyOptim and DummyScheduler. The Trainer also fills in `betas` and `eps`. Even
-    an "auto" that DeepSpeed itself knows, as in `zenflow`, is refused on this way. Write a value. Source: accelerate
-    1.15.0, utils/dataclasses.py, `DeepSpeedPlugin.fill_match`.
+    `weight_decay` and the warm-up of DummyOptim and DummyScheduler. The Trainer also fills in `betas` and `eps`; in a
+    file that an Accelerate config names, this is a warning, because the script may use the Trainer. Even an "auto" that
+    DeepSpeed itself knows, as in `zenflow`, is refused on this way. Write a value. Source: accelerate 1.15.0,
+    utils/dataclasses.py, `DeepSpeedPlugin.fill_match`.
     """
     reading = read(deepspeed)
     if reading is None or not deepspeed.huggingface:
         return
     who = "Accelerate" if deepspeed.consumer == "accelerate" else "The Trainer"
     for pointer in autos(reading.data):
-        path = ".".join(map(str, pointer))
-        message = f'{who} fills in no "auto" for `{path}`, and refuses the file for it; write a value{hint(path)}'
-        yield Hit(At(deepspeed.document, pointer, "value"), message)
+        path, at = ".".join(map(str, pointer)), At(deepspeed.document, pointer, "value")
+        if deepspeed.launch is not None and by_trainer(deepspeed, path):
+            message = (
+                f'only a script with the Trainer fills in this "auto": Accelerate itself refuses `{path}`{hint(path)}'
+            )
+            yield Hit(at, message, None, Severity.WARNING)
+        else:
+            message = f'{who} fills in no "auto" for `{path}`, and refuses the file for it{hint(path)}'
+            yield Hit(at, message)
+
+
+def by_trainer(deepspeed: DeepSpeedFile, path: str) -> bool:
+    """Tell whether the Trainer fills in an "auto" at this path, also in a file that an Accelerate config names."""
+    return bool(auto_fillers(path, "trainer", deepspeed.targets.accelerate, deepspeed.targets.transformers))
 
 
 def hint(path: str) -> str:
-    """What to write instead, where something is usual."""
+    """What to write instead."""
     usual = {"optimizer.params.betas": "[0.9, 0.999]", "optimizer.params.eps": "1e-8"}
-    return f" such as {usual[path]} (the Trainer does fill it in)" if path in usual else ", or take the key out"
+    return f"; write a value such as {usual[path]}" if path in usual else "; write a value, or take the key out"
 
 
 def autos(data: dict[str, Any]) -> Iterator[Pointer]:
