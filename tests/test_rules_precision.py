@@ -1,0 +1,314 @@
+"""What the PRC rules say about precision, FP8, compilation and bitsandbytes files, release by release.
+
+The verdicts are those of the libraries: each refused config was refused by the release named, with every optional
+package at hand, and each accepted one got through `Accelerator()`, `BitsAndBytesConfig` or `BnbQuantizationConfig`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from distributed_training_backends.api import default_targets, validate_text
+from distributed_training_backends.knowledge import accelerate as knowledge
+from distributed_training_backends.model import Context, Finding, Kind, Targets
+from distributed_training_backends.resources import load_json
+from distributed_training_backends.rules import precision_fp8, quantization
+from distributed_training_backends.rules.precision_fp8 import BLOCK
+from distributed_training_backends.validate import Options
+from distributed_training_backends.versions import covers
+
+DATA = Path(quantization.__file__).parent.parent / "data"
+NEWEST = knowledge.RELEASES[-1]
+OLD_KEYS = {"compute_environment": "LOCAL_MACHINE", "num_machines": 1, "machine_rank": 0, "use_cpu": False}
+FSDP = {"fsdp_auto_wrap_policy": "NO_WRAP", "fsdp_sharding_strategy": "FULL_SHARD"}
+LOADS_ALL = {**FSDP, "fsdp_cpu_ram_efficient_loading": False}
+
+
+def judged(data: dict[str, Any], kind: Kind = "accelerate", name: str = "config.json", **targets: str) -> list[Finding]:
+    """The findings about a file with this content."""
+    newest = dict(default_targets().items())
+    options = Options(Targets(**{**newest, **targets}), Context(), kind=kind)
+    return list(validate_text(json.dumps(data), options, name).files[0].findings)
+
+
+def codes(data: dict[str, Any], severity: str = "error", **how: Any) -> set[str]:
+    """The codes of one severity."""
+    return {item.code for item in judged(data, **how) if item.severity.value == severity}
+
+
+def launch(kind: str = "MULTI_GPU", precision: Any = "fp8", **more: Any) -> dict[str, Any]:
+    """A config for one machine."""
+    return {**OLD_KEYS, "distributed_type": kind, "num_processes": 8, "mixed_precision": precision, **more}
+
+
+@pytest.mark.parametrize("name", ["precision", "quantization"])
+def test_the_data_keeps_to_its_schema(name: str) -> None:
+    schema = json.loads((DATA / "schemas" / f"{name}.schema.json").read_text("utf-8"))
+    jsonschema.validate(load_json(f"{name}.json"), schema)
+
+
+# --- mixed_precision -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", ["no", "NO", "fp16", "Bf16", None])
+@pytest.mark.parametrize("kind", ["MULTI_GPU", "NO", "DEEPSPEED"])
+def test_precisions_that_are_taken_in_any_case(kind: str, value: str | None) -> None:
+    assert not codes(launch(kind, value))
+
+
+@pytest.mark.parametrize("value", ["fp32", "", True, False, 0, 16, 1.5, ["bf16"]])
+@pytest.mark.parametrize("release", ["0.34.2", NEWEST])
+def test_precisions_that_are_refused(release: str, value: Any) -> None:
+    assert codes(launch(precision=value), accelerate=release) == {"PRC001"}
+
+
+def test_an_unquoted_no_of_old_yaml_files() -> None:
+    text = "\n".join(f"{key}: {json.dumps(value)}" for key, value in launch(precision=False).items())
+    newest = dict(default_targets().items())
+    for release, refused in (("0.20.3", False), ("0.33.0", False), ("0.34.0", True)):
+        options = Options(Targets(**{**newest, "accelerate": release}), kind="accelerate")
+        report = validate_text(text, options, "config.yaml").files[0]
+        assert (report.verdict == "rejected") is refused
+    assert codes(launch(precision=False), accelerate="0.33.0") == {"PRC001"}, "JSON files were never converted"
+
+
+def test_the_command_line_decides() -> None:
+    newest = default_targets()
+    options = Options(newest, Context(mixed_precision="bf16"), kind="accelerate")
+    assert validate_text(json.dumps(launch(precision="fp32")), options, "c.json").files[0].verdict == "accepted"
+
+
+@pytest.mark.parametrize(
+    ("config", "warned"),
+    [
+        (launch("MULTI_CPU", "fp16"), True),
+        (launch("NO", "fp16", use_cpu=True), True),
+        (launch("NO", "fp16"), False),
+        (launch("MULTI_CPU", "bf16"), False),
+    ],
+)
+def test_fp16_on_a_cpu(config: dict[str, Any], warned: bool) -> None:
+    assert ("PRC002" in codes(config, "warning")) is warned
+
+
+# --- FP8 -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("release", "config", "refused"),
+    [
+        ("0.20.3", launch(), False),
+        ("0.33.0", launch("FSDP", fsdp_config=FSDP), True),
+        ("0.34.2", launch("FSDP", fsdp_config=FSDP), False),
+        ("0.26.1", launch("DEEPSPEED", deepspeed_config={"zero_stage": 2}), True),
+        ("0.30.1", launch("DEEPSPEED", deepspeed_config={"zero_stage": 2}), False),
+        ("1.3.0", launch(), False),
+        ("1.4.0", launch(), True),
+        ("1.4.0", launch(fp8_config={"override_linear_precision": "(false,false,false)"}), False),
+        ("1.4.0", launch(fp8_config={"override_linear_precision": "false"}), True),
+        ("1.4.0", launch(fp8_config={"override_linear_precision": None}), False),
+        ("1.5.2", launch(), False),
+        ("1.5.2", launch("NO"), True),
+        ("1.7.0", launch("NO", fp8_config={"override_linear_precision": ["false", "false", "false"]}), False),
+        ("1.7.0", launch("NO", fp8_config={"override_linear_precision": None}), False),
+        ("1.8.1", launch(), True),
+        ("1.8.1", launch("FSDP", fsdp_config=LOADS_ALL), False),
+        ("1.8.1", launch("DEEPSPEED", deepspeed_config={"zero_stage": 2}), False),
+        ("1.9.0", launch(), False),
+        ("1.9.0", launch("NO"), False),
+    ],
+)
+def test_fp8_release_by_release(release: str, config: dict[str, Any], refused: bool) -> None:
+    assert bool(codes(config, accelerate=release)) is refused
+
+
+@pytest.mark.parametrize(
+    ("kind", "block", "backend", "refused"),
+    [
+        ("FSDP", FSDP, "AO", True),
+        ("FSDP", LOADS_ALL, "AO", False),
+        ("FSDP", FSDP, "TE", False),
+        ("FSDP", LOADS_ALL, "MSAMP", True),
+        ("DEEPSPEED", {"zero_stage": 3}, "MSAMP", True),
+        ("DEEPSPEED", {"zero_stage": 2}, "MSAMP", False),
+        ("DEEPSPEED", {"zero_stage": 3}, "AO", False),
+    ],
+)
+@pytest.mark.parametrize("release", ["1.9.0", NEWEST])
+def test_backends_and_launchers(release: str, kind: str, block: dict[str, Any], backend: str, refused: bool) -> None:
+    name = "fsdp_config" if kind == "FSDP" else "deepspeed_config"
+    config = launch(kind, **{name: block, BLOCK: {"backend": backend}})
+    assert ("PRC011" in codes(config, accelerate=release)) is refused
+
+
+@pytest.mark.parametrize(
+    ("backend", "key", "value", "refused"),
+    [
+        ("TE", "margin", "3", False),
+        ("TE", "margin", True, True),
+        ("AO", "margin", "x", False),
+        ("TE", "amax_history_len", 1000.0, True),
+        ("TE", "fp8_format", "hybrid", False),
+        ("TE", "format", "E3M4", True),
+        ("TE", "amax_compute_algo", "MAX", False),
+        ("TE", "use_autocast_during_eval", "maybe", True),
+        ("MSAMP", "opt_level", "o2", True),
+        ("TE", "opt_level", "o2", False),
+        ("AO", "pad_inner_dim", "maybe", True),
+        ("AO", "override_linear_precision", ["a", "b", "c"], False),
+        ("AO", "override_linear_precision", {"a": 1}, True),
+        ("TE", "override_linear_precision", "nnn", False),
+        ("TE", "override_linear_precision", [None, None, None], True),
+        ("te", "margin", 1, True),
+        ("NO", "margin", 1, False),
+    ],
+)
+def test_values_of_the_block(backend: str, key: str, value: Any, refused: bool) -> None:
+    config = launch(fp8_config={"backend": backend, key: value})
+    assert ("PRC010" in codes(config)) is refused
+
+
+@pytest.mark.parametrize(
+    ("release", "backend", "key", "value", "severity"),
+    [
+        (NEWEST, "TE", "amax_history_length", 1024, "warning"),
+        (NEWEST, "TE", "opt_level", "O1", "warning"),
+        (NEWEST, "TE", "margin", 3, None),
+        (NEWEST, "AO", "margin", 3, "warning"),
+        (NEWEST, "AO", "margin", 0, "info"),
+        (NEWEST, "TE", "use_mxfp8_block_scaling", True, None),
+        ("1.10.1", "TE", "use_mxfp8_block_scaling", True, "warning"),
+        ("1.12.0", "AO", "pad_inner_dim", False, "warning"),
+        ("1.3.0", "TE", "margin", 3, "warning"),
+        ("1.3.0", "TE", "margin", 0, "info"),
+        ("1.7.0", "TE", "margin", 3, "warning"),
+    ],
+)
+def test_keys_that_nothing_reads(release: str, backend: str, key: str, value: Any, severity: str | None) -> None:
+    config = launch(fp8_config={"backend": backend, key: value})
+    said = [item for item in judged(config, accelerate=release) if item.place.pointer == f"/{BLOCK}/{key}"]
+    assert [item.severity.value for item in said if item.code == "PRC015"] == ([severity] if severity else [])
+
+
+def test_a_name_that_the_library_itself_writes_is_mended() -> None:
+    config = launch(fp8_config={"backend": "TE", "amax_history_length": 16})
+    (finding,) = [item for item in judged(config) if item.code == "PRC015"]
+    assert finding.fix is not None
+    assert finding.fix.title == "rename to amax_history_len"
+
+
+def test_every_row_of_the_table_applies_somewhere() -> None:
+    known = {name for release in knowledge.RELEASES for name in knowledge.for_release(release).options}
+    for row in load_json(precision_fp8.DATA)["fp8"]:
+        assert any(covers(row["releases"], release) for release in knowledge.RELEASES), row
+        assert set(row.get("when", {})) <= known
+
+
+@pytest.mark.parametrize(
+    ("data", "refused", "warned"),
+    [
+        ({"backend": "AO", "pad_inner_dim": "maybe"}, True, False),
+        ({"amax_history_len": "x"}, True, False),
+        ({"backend": "AO", "amax_history_len": "x"}, False, True),
+        ({"fp8_backend": "te"}, True, False),
+        ({"backend": "TE", "optimization_level": "O1"}, False, True),
+        ({"opt_level": "O1"}, False, False),
+    ],
+)
+def test_a_lone_file(data: dict[str, Any], refused: bool, warned: bool) -> None:
+    assert ("PRC020" in codes(data, kind="fp8")) is refused
+    assert ("PRC021" in codes(data, "warning", kind="fp8")) is warned
+
+
+# --- torch.compile -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("release", "kind", "block", "refused"),
+    [
+        (NEWEST, "MULTI_GPU", {"dynamo_backend": "Inductor"}, False),
+        (NEWEST, "MULTI_GPU", {"dynamo_backend": False}, True),
+        (NEWEST, "MULTI_GPU", {"dynamo_backend": None}, False),
+        (NEWEST, "MULTI_GPU", {"dynamo_backend": "torhchxla_trace_once"}, True),
+        (NEWEST, "DEEPSPEED", {"dynamo_backend": "bogus"}, False),
+        ("1.12.0", "NO", {"dynamo_backend": "ipex"}, False),
+        ("1.13.0", "NO", {"dynamo_backend": "ipex"}, True),
+        ("0.23.0", "NO", {"dynamo_backend": "nvfuser"}, False),
+        ("0.24.1", "NO", {"dynamo_backend": "nvfuser"}, True),
+        (NEWEST, "NO", {"dynamo_mode": None}, True),
+        (NEWEST, "MULTI_GPU", {"dynamo_mode": None}, False),
+        (NEWEST, "MULTI_GPU", {"dynamo_use_dynamic": None}, True),
+        ("1.13.0", "MULTI_GPU", {"backend": "bogus"}, False),
+        ("1.14.0", "MULTI_GPU", {"backend": "bogus"}, True),
+    ],
+)
+def test_values_for_the_compiler(release: str, kind: str, block: dict[str, Any], refused: bool) -> None:
+    config = launch(kind, "bf16", dynamo_config=block)
+    assert ("PRC030" in codes(config, accelerate=release)) is refused
+
+
+@pytest.mark.parametrize(
+    ("value", "refused"), [("NO", False), ("no", False), ("inductor", False), (False, True), (None, False), ("x", True)]
+)
+def test_the_old_spelling_of_the_backend(value: Any, refused: bool) -> None:
+    config = launch(precision="bf16", dynamo_backend=value)
+    assert ("PRC030" in codes(config)) is refused
+
+
+# --- bitsandbytes --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "refused"),
+    [
+        ({"load_in_8bit": True, "llm_int8_skip_modules": ["lm_head"], "llm_int8_threshold": 6}, True),
+        ({"load_in_8bit": True, "llm_int8_skip_modules": ["lm_head"], "llm_int8_threshold": 6.0}, False),
+        ({"load_in_8bit": True, "skip_modules": ["lm_head"], "llm_int8_threshold": 6}, False),
+        ({"load_in_4bit": True, "bnb_4bit_compute_dtype": "bfloat16"}, False),
+        ({"load_in_4bit": True, "bnb_4bit_compute_dtype": "bf16"}, False),
+        ({"load_in_4bit": True, "bnb_4bit_compute_dtype": "bf-16"}, True),
+        ({"load_in_4bit": True, "bnb_4bit_compute_dtype": "bf16", "llm_int8_skip_modules": ["x"]}, True),
+        ({"load_in_4bit": True, "bnb_4bit_compute_dtype": "torch.bfloat16", "quant_method": "bitsandbytes"}, True),
+        ({"load_in_4bit": True, "skip_modules": "lm_head"}, True),
+        ({"load_in_4bit": True, "keep_in_fp32_modules": ["x"], "bits": 4}, True),
+        ({"load_in_4bit": True, "load_in_8bit": True}, True),
+        ({"load_in_4bit": "true"}, True),
+        ({"quant_method": "gptq", "bits": 4, "load_in_4bit": "true"}, False),
+    ],
+)
+def test_quantization_files(data: dict[str, Any], refused: bool) -> None:
+    assert bool(codes(data, kind="quantization")) is refused
+
+
+def test_a_file_for_either_reader_that_one_refuses() -> None:
+    data = {"load_in_8bit": True, "llm_int8_threshold": 6}
+    assert codes(data, "warning", kind="quantization") == {"PRC050"}
+    nothing_on = {"bnb_4bit_quant_type": "nf4"}
+    assert codes(nothing_on, kind="quantization") == set()
+    assert "PRC050" in codes(nothing_on, "info", kind="quantization")
+
+
+def test_before_accelerate_had_such_a_class() -> None:
+    data = {"load_in_8bit": True, "llm_int8_threshold": 6}
+    assert codes(data, kind="quantization", accelerate="0.20.3") == {"PRC050"}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected", "better"),
+    [
+        ("bf16", quantization.TORCH_NAME, "bfloat16"),
+        ("torch.float16", quantization.TORCH_NAME, "float16"),
+        ("bfloat16", "fp32, fp16 or bf16", "bf16"),
+        ("half", "fp32, fp16 or bf16", "fp16"),
+        ("float128", quantization.TORCH_NAME, None),
+        (6, "a number with a decimal point", 6.0),
+        (True, "a number with a decimal point", None),
+    ],
+)
+def test_dtypes_by_their_other_name(value: Any, expected: str, better: Any) -> None:
+    assert quantization.meant(value, expected) == better
