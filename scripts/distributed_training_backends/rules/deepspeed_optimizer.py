@@ -8,7 +8,7 @@ from typing import Any
 from distributed_training_backends.flow.deepspeed import Reading, read
 from distributed_training_backends.flow.inputs import DeepSpeedFile
 from distributed_training_backends.knowledge.deepspeed import Constructor
-from distributed_training_backends.model import Severity
+from distributed_training_backends.model import Applicability, Severity
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.rules.deepspeed_conditions import is_number, rows
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
@@ -52,7 +52,8 @@ def unknown_optimizer(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
         yield Hit(at, f'`optimizer.type` has to be a name such as "AdamW", but is {shown(kind)}')
     elif reading.facts.optimizer(kind) is None:
         near, advice = instead_of(reading, kind)
-        fix = Repair(f"write {near}", (Operation("replace", ("optimizer", "type"), value=near),)) if near else None
+        step = Operation("replace", ("optimizer", "type"), value=near)
+        fix = Repair(f"write {near}", (step,), Applicability.UNSAFE) if near else None
         message = f'"{kind}" is no optimizer of DeepSpeed {reading.release}, and no class of torch.optim; {advice}'
         yield Hit(at, message, fix)
 

@@ -104,7 +104,8 @@ def block_is_no_mapping(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
         elif entry.path == "zero_optimization" and isinstance(entry.value, bool):
             stage = int(entry.value)
             message = f"`zero_optimization: {shown(entry.value)}` is an old spelling of stage {stage}; write the stage"
-            fix = Repair("write the stage", (Operation("replace", entry.pointer, value={"stage": stage}),))
+            sure = Applicability.UNSAFE if reading.written("allgather_size") else Applicability.SAFE
+            fix = Repair("write the stage", (Operation("replace", entry.pointer, value={"stage": stage}),), sure)
             yield Hit(at, message, fix, Severity.WARNING)
 
 
