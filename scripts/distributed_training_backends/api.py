@@ -8,7 +8,7 @@ from os.path import dirname, isdir, isfile, join, normpath
 from typing import Any, NamedTuple
 
 from distributed_training_backends import validate
-from distributed_training_backends.model import Context, FileReport, Report, Targets
+from distributed_training_backends.model import Context, Kind, Report, Targets
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.rules import catalog
 from distributed_training_backends.rules.registry import RULES, Rule
@@ -41,8 +41,8 @@ def default_targets() -> Targets:
 
 def validate_paths(paths: Sequence[str], options: Options, stdin: bytes | None = None) -> Report:
     """Judge files as one run. "-" is the bytes given as `stdin`; directories are walked for files of our kinds."""
-    raws = [raw for path in paths for raw in read_all(path, stdin)]
-    return judged(raws, options, read_file)
+    sources = [source for path in paths for source in read_all(path, stdin, options.kind)]
+    return judged(sources, options, read_file)
 
 
 def validate_text(text: str, options: Options, path: str = "<text>", files: Mapping[str, str] | None = None) -> Report:
@@ -52,7 +52,7 @@ def validate_text(text: str, options: Options, path: str = "<text>", files: Mapp
     def read(name: str) -> Raw | None:
         return from_text(name, companions[name]) if name in companions else None
 
-    return judged([from_text(path, text)], options, read)
+    return judged([parsed(from_text(path, text), options.kind)], options, read)
 
 
 def from_text(path: str, text: str) -> Raw:
@@ -66,29 +66,31 @@ def read_file(path: str) -> Raw | Unreadable | None:
     return read_path(path) if isfile(path) else None
 
 
-def read_all(path: str, stdin: bytes | None) -> Iterator[Raw | Unreadable]:
-    """Read one argument: standard input, a file, or every file of our kinds below a directory."""
+def read_all(path: str, stdin: bytes | None, kind: Kind | None) -> Iterator[Document | Unreadable]:
+    """Read one argument: standard input, a file, or every file below a directory that looks like one of our kinds.
+
+    What a directory holds besides is passed over, and with a `kind` the files of other kinds too.
+    """
     if path == "-" and stdin is not None:
-        yield read_stdin(stdin)
+        yield parsed(read_stdin(stdin), kind)
     elif isdir(path):
         for name in find_files(path):
-            raw = read_path(name)
-            if isinstance(load(raw, None) if isinstance(raw, Raw) else None, Document):
-                yield raw
+            found = parsed(read_path(name), None)
+            if isinstance(found, Document) and kind in (None, found.kind):
+                yield found
     else:
-        yield read_path(path)
+        yield parsed(read_path(path), kind)
 
 
-def judged(raws: Sequence[Raw | Unreadable], options: Options, read: Reader) -> Report:
-    """Parse, follow references between files, and judge."""
-    documents: list[Document] = []
-    failed: list[FileReport] = []
-    for raw in raws:
-        parsed = raw if isinstance(raw, Unreadable) else load(raw, options.kind)
-        if isinstance(parsed, Document):
-            documents.append(parsed)
-        else:
-            failed.append(validate.unreadable(parsed))
+def parsed(raw: Raw | Unreadable, kind: Kind | None) -> Document | Unreadable:
+    """Parse what could be read."""
+    return raw if isinstance(raw, Unreadable) else load(raw, kind)
+
+
+def judged(sources: Sequence[Document | Unreadable], options: Options, read: Reader) -> Report:
+    """Follow references between files, and judge."""
+    documents = [source for source in sources if isinstance(source, Document)]
+    failed = [validate.unreadable(source) for source in sources if isinstance(source, Unreadable)]
     links = dict(references(documents, read))
     if options.check_imports and options.absent is None:
         options = options._replace(absent=absent_features())
@@ -120,8 +122,8 @@ def references(documents: Sequence[Document], read: Reader) -> Iterator[tuple[st
 
 def parsed_companion(raw: Raw | Unreadable | None) -> Document | None:
     """Parse a DeepSpeed file that another file names."""
-    parsed = load(raw, "deepspeed") if isinstance(raw, Raw) else None
-    return parsed if isinstance(parsed, Document) else None
+    found = load(raw, "deepspeed") if isinstance(raw, Raw) else None
+    return found if isinstance(found, Document) else None
 
 
 def editor_schema(kind: str, targets: Targets) -> dict[str, Any]:
