@@ -132,52 +132,6 @@ def test_a_terminal_gets_colours_and_its_own_width(config: Path) -> None:
     assert max(map(len, rows)) <= 60
 
 
-BAD_INPUT = {
-    "empty": b"",
-    "list": b"- 1\n- 2\n",
-    "scalar": b"hello",
-    "binary": bytes(range(256)),
-    "three-megabytes": b"a: 1\n" * 700_000,
-    "deep-yaml": b"".join(b" " * level + b"a:\n" for level in range(200)),
-    "deep-json": b'{"a":' * 200 + b"1" + b"}" * 200,
-    "alias-bomb": b"a: &a [x,x,x,x,x,x,x,x,x]\n"
-    + b"".join(b"%c: &%c [%s]\n" % (n + 1, n + 1, b",".join([b"*%c" % n] * 9)) for n in range(ord("a"), ord("j"))),
-    "not-utf-8": b"a: \xff\xfe\n",
-    "half-a-file": b'{"zero_optimization": {"stage": ',
-    "control": b"distributed_type: \x1b[31mFSDP\x1b[0m\n",
-}
-
-
-@pytest.mark.parametrize("suffix", ["yaml", "json"])
-@pytest.mark.parametrize("name", BAD_INPUT)
-def test_bad_input_never_ends_in_a_traceback(name: str, suffix: str, tmp_path: Path) -> None:
-    path = tmp_path / f"{name}.{suffix}"
-    path.write_bytes(BAD_INPUT[name])
-    done = start(path)
-    assert done.returncode in (0, 1, 2)
-    assert "Traceback" not in done.stderr
-    assert "internal error" not in done.stderr
-    assert "\x1b" not in done.stdout + done.stderr
-    if done.returncode == 2:
-        assert path.name in done.stdout + done.stderr
-
-
-@pytest.mark.parametrize("name", ["missing.yaml", "a-fifo"])
-def test_what_is_no_file_is_said(name: str, tmp_path: Path) -> None:
-    if name == "a-fifo":
-        os.mkfifo(tmp_path / name)
-    done = start(name, cwd=tmp_path)
-    assert done.returncode == 2
-    assert name in done.stdout
-    assert "Traceback" not in done.stderr
-
-
-def test_an_empty_folder_says_so(tmp_path: Path) -> None:
-    done = start(tmp_path)
-    assert "no config" in done.stderr
-    assert done.returncode == 0
-
-
 def test_an_interrupt_is_quiet() -> None:
     process = subprocess.Popen(
         [sys.executable, str(SCRIPT), "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE

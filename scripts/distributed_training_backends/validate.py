@@ -26,6 +26,7 @@ from distributed_training_backends.sources.comments import ignores
 from distributed_training_backends.sources.document import Document
 from distributed_training_backends.sources.limits import Unreadable
 
+LONGEST = 1_000  # code points of a message; a file may hold a name of a megabyte
 READERS: tuple[Consumer, ...] = ("deepspeed", "accelerate", "trainer")
 
 
@@ -109,7 +110,8 @@ def finding_of(rule: Rule, severity: Severity, hit: Hit) -> Finding:
     document = hit.at.document
     fix = resolved(document, hit.repair) if hit.repair is not None else None
     related = tuple(at.document.place(at) for at in hit.related)
-    return Finding(rule.code, rule.name, severity, hit.message, document.place(hit.at), fix, rule.page, related)
+    message = hit.message if len(hit.message) <= LONGEST else f"{hit.message[:LONGEST]}…"
+    return Finding(rule.code, rule.name, severity, message, document.place(hit.at), fix, rule.page, related)
 
 
 def resolved(document: Document, repair: Repair) -> Fix | None:
