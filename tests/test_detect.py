@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -20,7 +21,7 @@ from distributed_training_backends.sources.load import load
 from distributed_training_backends.sources.reading import Raw, read_path
 
 ROOT = Path(__file__).resolve().parent.parent
-CORPUS = ROOT.parent / "shared" / "corpus"
+CORPUS = Path(os.environ.get("DTB_SHARED", ROOT.parent / "shared")) / "corpus"
 EXPECTED = {"accelerate": "accelerate", "deepspeed": "deepspeed", "deepspeed_yaml": "deepspeed", "fsdp_config": "fsdp"}
 
 

@@ -2,28 +2,27 @@
 
     python tools/gate.py [--skip STEP ...]
 
-Each step is a program of its own; a line says how long it took. The agreement with the real libraries has floors: no
-error for a real file that the newest libraries accept, 97 % for each release, 95 % for each kind of mutation.
+Each step is a program of its own; a line says how long it took. All together end when DTB_UNTIL says (seconds since
+1970, set by .ci/run), or else after MINUTES: the comparison with the real libraries gets the time that is left.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
+MINUTES = 24
+LEFT = "<minutes left>"  # stands for a number in the command of a step
 NEWEST_RELEASES = "3"
-PROPERTY_EXAMPLES = "800"
-SAMPLE = 30
-FLOORS = {"release": 0.97, "group": 0.95}
+PROPERTY_EXAMPLES = 20_000
 
 
 class Step(NamedTuple):
@@ -47,8 +46,9 @@ def cache() -> Path:
 
 
 def steps(home: Path) -> list[Step]:
-    """All steps, the quick ones first."""
+    """All steps; those that ask the real libraries come last, because they can make do with less time."""
     python, downloads = sys.executable, str(home / "releases")
+    drawing, examples = property_tests()
     oracle = {"DTB_ORACLE_HOME": os.environ.get("DTB_ORACLE_HOME", str(home / "oracle")), "DTB_ORACLE": "1"}
     extract = [
         Step(
@@ -61,93 +61,67 @@ def steps(home: Path) -> list[Step]:
         Step("generated blocks", [python, "tools/generate_blocks.py", "--check"]),
         *extract,
         Step("packaging", [python, "-m", "pytest", "tests/test_packaging.py"], {"DTB_PACKAGING": "1"}),
-        Step(
-            "properties",
-            [python, "-m", "pytest", "-n", "2", *property_tests()],
-            {"DTB_EXAMPLES": PROPERTY_EXAMPLES},
-        ),
-        Step("budgets", [python, "tools/bench.py"], decides=False),
+        Step("properties", [python, "-m", "pytest", "-n", "2", *drawing], {"DTB_EXAMPLES": str(examples)}),
         Step("oracle's interpreter", [python, "-m", "tests.oracle.environment"], oracle),
+        Step("budgets", [python, "tools/bench.py", *with_oracle(oracle["DTB_ORACLE_HOME"])], decides=False),
         Step("oracle's own tests", [python, "-m", "pytest", "tests/oracle"], oracle),
         Step("liveness", [python, "-m", "tests.oracle.liveness", "--quick"], oracle, decides=False),
-        Step("agreement", [python, "-m", "tests.oracle.agreement"], oracle, decides=False),
-        Step("agreement, floors", [python, "tools/gate.py", "--floors", oracle["DTB_ORACLE_HOME"]]),
+        Step("agreement", [python, "-m", "tests.oracle.agreement", "--minutes", LEFT], oracle),
     ]
 
 
-def property_tests() -> list[str]:
-    """The test files that draw examples."""
-    return sorted(
-        str(path.relative_to(ROOT))
-        for path in (ROOT / "tests").glob("test_*.py")
-        if "from hypothesis" in path.read_text(encoding="utf-8")
-    )
+def property_tests() -> tuple[list[str], int]:
+    """The test files that draw examples, and how many each test has to draw."""
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests").glob("test_*.py"))}
+    counts = {str(path.relative_to(ROOT)): text.count("\n@given(") for path, text in texts.items()}
+    return [name for name, count in counts.items() if count], -(-PROPERTY_EXAMPLES // sum(counts.values()))
 
 
-def run(step: Step) -> bool:
+def with_oracle(home: str) -> list[str]:
+    """The option that lets the benchmark time the real library too."""
+    return ["--oracle-python", str(Path(home) / "bin" / "python")]
+
+
+def deadline() -> float:
+    """When the gate has to end, on the clock of time.monotonic."""
+    until = os.environ.get("DTB_UNTIL")
+    return time.monotonic() + (float(until) - time.time() if until else 60 * MINUTES)
+
+
+def run(step: Step, until: float) -> bool:
     """Run a step, and say how long it took."""
     print(f"--- {step.name}", flush=True)
     start = time.monotonic()
-    status = subprocess.run(step.command, cwd=ROOT, env={**os.environ, **step.environment}, check=False).returncode
+    left = max(0.0, until - start)
+    command = [f"{left / 60:.1f}" if part == LEFT else part for part in step.command]
+    status = status_of(command, {**os.environ, **step.environment}, left + 60)
     good = status == 0 or not step.decides
     word = "passed" if status == 0 else "FAILED" if step.decides else "differs (does not decide)"
     print(f"--- {step.name}: {word} in {time.monotonic() - start:.0f} s", flush=True)
     return good
 
 
-def below_floors(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What the agreement falls short of."""
-    counted = [row for row in rows if row["outcome"] != "left out" and is_main(row)]
-    for row in counted:
-        if row["group"] == "corpus" and row["outcome"] == "false error" and row["release"] in newest(rows):
-            yield f"an error for {row['case']}, which {row['library']} {row['release']} accepts"
-    yield from low(counted, "release", lambda row: f"{row['library']} {row['release']}")
-    yield from low([row for row in counted if row["group"] not in ("corpus", "own")], "group", lambda row: row["group"])
-
-
-def is_main(row: Mapping[str, Any]) -> bool:
-    """Rows that count for a case as a whole, not for one of the readers of a DeepSpeed file."""
-    return bool(row["kind"] != "deepspeed" or row["reader"] == "any reader")
-
-
-def newest(rows: Sequence[Mapping[str, Any]]) -> set[str]:
-    """The newest release of each library that was compared."""
-    found: dict[str, str] = {}
-    for row in rows:
-        best = found.get(row["library"], "0")
-        found[row["library"]] = max(best, row["release"], key=lambda text: [int(part) for part in text.split(".")])
-    return set(found.values())
-
-
-def low(rows: Sequence[Mapping[str, Any]], kind: str, name: Callable[[Mapping[str, Any]], str]) -> Iterator[str]:
-    """The groups of at least SAMPLE comparisons whose agreement is below the floor."""
-    every, agreed = Counter(map(name, rows)), Counter(name(row) for row in rows if row["outcome"] == "agree")
-    for group, count in every.items():
-        if count >= SAMPLE and agreed[group] / count < FLOORS[kind]:
-            yield f"{group}: {agreed[group]} of {count} agree, less than {FLOORS[kind]:.0%}"
-
-
-def check_floors(home: str) -> int:
-    """Hold the last comparison against the floors."""
-    path = Path(home) / "agreement" / "agreement.json"
-    if not path.is_file():
-        print("there is no comparison to look at")
+def status_of(command: Sequence[str], environment: Mapping[str, str], seconds: float) -> int:
+    """Run a program, and end it with all that it has started when it takes too long."""
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True)
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        print("out of time", flush=True)
         return 1
-    problems = list(below_floors(json.loads(path.read_text(encoding="utf-8"))))
-    print(*(problems or ["every release and every kind of mutation is above its floor"]), sep="\n")
-    return int(bool(problems))
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--skip", action="append", default=[], metavar="STEP", help="leave a step out")
-    parser.add_argument("--floors", metavar="HOME", help="only hold the comparison in HOME against the floors")
     arguments = parser.parse_args()
-    if arguments.floors:
-        return check_floors(arguments.floors)
-    chosen = [step for step in steps(cache()) if step.name not in arguments.skip]
-    results = [run(step) for step in chosen]
+    until = deadline()
+    results = [run(step, until) for step in steps(cache()) if step.name not in arguments.skip]
     print(f"{results.count(True)} passed, {results.count(False)} failed")
     return int(not all(results))
 
