@@ -67,7 +67,7 @@ def unlike(value: Any, row: dict[str, Any], arguments: dict[str, object], file: 
         return f"`{name}` is {shown(value)}, but `{argument}` is {shown(arguments[argument])}"
     if not any(is_kind(value, kind) for kind in row["takes"]):
         return f"`{name}` is {shown(value)}, which is never the same as the number `{argument}`"
-    if row.get("integral") and value != int(value):
+    if row.get("integral") and isinstance(value, float) and not value.is_integer():
         return f"`{name}` is {shown(value)}, but `{argument}` is an integer"
     if "length" in row and isinstance(value, list) and (len(value) != row["length"] or not all(map(is_number, value))):
         return f"`{name}` is {shown(value)}, but TrainingArguments has {row['length']} numbers for it"
