@@ -1,8 +1,8 @@
 """The oracle's Accelerate worker: what does this release of Accelerate do with a config file?
 
 A case is {"mode": "launch", "files": {name: text}, "config": name, "flags": [...], "gpus": n} or
-{"mode": "quantization", "fields": {...}}; the answer has verdict (accepted, rejected, undecided, failed), stage,
-error, warnings, facts (what was launched and built) and faked.
+{"mode": "quantization", "reader": "accelerate" | "transformers", "fields": {...}}; the answer has verdict (accepted,
+rejected, undecided, failed), stage, error, warnings, facts (what was launched and built) and faked.
 """
 
 from __future__ import annotations
@@ -90,17 +90,21 @@ def _launch_and_build(case: Case) -> Answer:
 
 
 def quantize(case: Case) -> Answer:
-    """bitsandbytes settings, as Accelerate's dataclass takes them."""
-    from accelerate.utils import dataclasses
-
+    """bitsandbytes settings, as Accelerate's dataclass or the one of Transformers takes them."""
     answer: Answer = {"stage": "dataclass", "verdict": "accepted", "faked": []}
-    with listening() as heard:
+    with listening("transformers") as heard:
         try:
-            config = dataclasses.BnbQuantizationConfig(**case["fields"])
+            config = _quantization_class(case["reader"])(**case["fields"])
             answer["facts"] = {"fields": {name: plain(value) for name, value in vars(config).items()}}
         except Exception as error:
             answer |= {"verdict": "rejected", "error": refusal(error)}
     return {"warnings": heard, **answer}
+
+
+def _quantization_class(reader: str) -> Any:
+    if reader == "transformers":
+        return importlib.import_module("transformers").BitsAndBytesConfig
+    return importlib.import_module("accelerate.utils.dataclasses").BnbQuantizationConfig
 
 
 def answer(case: Case) -> Answer:

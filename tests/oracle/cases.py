@@ -91,7 +91,8 @@ def questions(case: Case) -> dict[str, Question]:
     if case.kind == "accelerate":
         return {"launch": {"mode": "launch", **asked, "flags": flags(case.data), "gpus": PROCESSES}}
     if case.kind == "quantization":
-        return {"quantization": {"mode": "quantization", "fields": case.data}}
+        asked = {"mode": "quantization", "fields": case.data}
+        return {reader: {**asked, "reader": reader} for reader in ("accelerate", "transformers")}
     if case.kind == "fsdp":
         return {"trainer": {"mode": "fsdp", **asked, "world_size": 2, "arguments": {"fsdp": True}}}
     config = case.data if isinstance(case.data, dict) else {}

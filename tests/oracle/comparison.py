@@ -88,7 +88,7 @@ def truth_of(answer: Answer) -> Truth:
 
 
 def truth_for_any(truths: Mapping[str, Truth]) -> Truth:
-    """A lone DeepSpeed file is accepted if any reader accepts it, and rejected if all of them refuse it."""
+    """A lone file is accepted if any reader accepts it, and rejected if all of them refuse it."""
     for truth in truths.values():
         if truth.verdict == "accepted":
             return truth
@@ -114,6 +114,8 @@ class Comparison(AbstractContextManager["Comparison"]):
         truths = {reader: truth_of(self.oracle.ask(question)) for reader, question in questions(case).items()}
         if len(truths) > 1:
             yield self._row(case, ANY_READER, truth_for_any(truths))
+        if case.kind == "quantization":  # the validator cannot be told which of the two reads it
+            return
         for reader, truth in truths.items():
             yield self._row(case, reader, truth)
 

@@ -77,11 +77,17 @@ def test_cases_do_not_touch_each_other(accelerate: Oracle) -> None:
     assert launched(accelerate, ACCELERATE + "debug: true\n")["facts"]["state"]["fsdp_plugin"] is None
 
 
-def test_quantization_fields(accelerate: Oracle) -> None:
-    good = Case("q", "quantization", '{"load_in_4bit": true, "bnb_4bit_quant_type": "nf4"}', ".json")
-    bad = Case("q", "quantization", '{"load_in_4bit": true, "load_in_8bit": true}', ".json")
-    verdicts = [accelerate.ask(questions(case)["quantization"])["verdict"] for case in (good, bad)]
-    assert verdicts == ["accepted", "rejected"]
+@pytest.mark.parametrize(
+    ("fields", "verdicts"),
+    [
+        ({"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}, ["accepted", "accepted"]),
+        ({"load_in_4bit": True, "bnb_4bit_compute_dtype": "bfloat16"}, ["rejected", "accepted"]),
+        ({"load_in_4bit": True, "load_in_8bit": True}, ["rejected", "rejected"]),
+    ],
+)
+def test_quantization_fields_have_two_readers(accelerate: Oracle, fields: dict[str, Any], verdicts: list[str]) -> None:
+    asked = questions(Case("q", "quantization", json.dumps(fields), ".json"))
+    assert [accelerate.ask(question)["verdict"] for question in asked.values()] == verdicts
 
 
 def test_a_deepspeed_file_has_three_readers(deepspeed: Oracle) -> None:
