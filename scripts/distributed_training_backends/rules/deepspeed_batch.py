@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import isfinite
 from typing import Any, NamedTuple
 
 from distributed_training_backends.flow.deepspeed import Reading, read
@@ -141,7 +142,10 @@ def comes_out(batch: Batch) -> bool:
         return bool(batch.total % ((micro or 1) * (steps or 1) * (batch.world or 1)) == 0)
     if batch.world is not None:
         return holds(batch.total, micro, steps, batch.world)
-    worlds = {1, int(batch.total // ((micro or 1) * (steps or 1)))}
+    share = batch.total // ((micro or 1) * (steps or 1))
+    if not isfinite(share):
+        return False
+    worlds = {1, int(share)}
     return any(holds(batch.total, micro, steps, world) for world in worlds if world > 0)
 
 
