@@ -71,18 +71,18 @@ def instead_of(reading: Reading, kind: str) -> tuple[str | None, str]:
 def optimizer_without_type(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """An `optimizer` block without a `type` (or with null) builds no optimizer.
 
-    Accelerate and the Trainer take the mere presence of the block for "DeepSpeed builds the optimizer" and build none
-    themselves, so that ZeRO stages 1 and 2 are refused: "zero stage 2 requires an optimizer". DeepSpeed itself ignores
-    such a block. Write the type, or take the block out. Source: deepspeed 0.19.8, runtime/engine.py,
-    `_configure_zero_optimizer`; accelerate 1.15.0, `_prepare_deepspeed`.
+    ZeRO stages 1 and 2 are refused then: "zero stage 2 requires an optimizer". Accelerate and the Trainer take the mere
+    presence of the block for "DeepSpeed builds the optimizer" and build none themselves. In the other stages nothing
+    reads the block, which is a warning. Write the type, or take the block out. Source: deepspeed 0.19.8,
+    runtime/engine.py, `_configure_zero_optimizer`; accelerate 1.15.0, `_prepare_deepspeed`.
     """
     reading = read(deepspeed)
     block = deepspeed.document.get("optimizer")
     if reading is None or not isinstance(block, dict) or block.get("type") is not None:
         return
-    refused = deepspeed.huggingface and reading.stage in (1, 2)
-    what = "and Accelerate builds none either, which ZeRO 1 and 2 refuse" if refused else "so that nothing reads it"
-    message = f"this `optimizer` block has no `type`, {what}; write the type, or take the block out"
+    refused = reading.stage in (1, 2)
+    what = f"DeepSpeed builds none, which ZeRO stage {reading.stage} refuses" if refused else "nothing reads it"
+    message = f"this `optimizer` block has no `type`, so that {what}; write the type, or take the block out"
     yield Hit(deepspeed.document.key("optimizer"), message, None, None if refused else Severity.WARNING)
 
 
