@@ -15,6 +15,7 @@ Record = dict[str, Any]
 GIVEN = {"params", "model_params", "optimizer", "deepspeed", "max_grad_norm"}
 REMOVED = {"_REMOVED_TOP_LEVEL_CONFIG_KEYS": "", "_REMOVED_ZERO_CONFIG_KEYS": "zero_optimization."}
 ISSUE = re.compile(r"issues/(\d+)")
+TORCH_ADAMW = ("lr", "betas", "eps", "weight_decay", "amsgrad")
 CLASSES = {
     "FusedAdam": "ops.adam.fused_adam",
     "DeepSpeedCPUAdam": "ops.adam.cpu_adam",
@@ -74,8 +75,14 @@ class Calls:
         for record in cases.values():
             record["parameters"] = {**record["parameters"], **popped}
         if "ZenFlowCPUAdam" in self.source:
-            cases["zenflow"] = {**on_cpu, "class": "ZenFlowCPUAdam"}
+            cases["zenflow"] = self.zenflow(on_cpu, popped)
         return cases
+
+    def zenflow(self, on_cpu: Record, popped: Record) -> Record:
+        """ZenFlow builds PyTorch's AdamW from the same parameters, without those that were taken out for both."""
+        shared = {*TORCH_ADAMW, *(() if "dict(self.optimizer_params()" in self.source else popped)}
+        both = {name: value for name, value in on_cpu["parameters"].items() if name in shared}
+        return {"class": "ZenFlowCPUAdam", "parameters": both}
 
     def muon(self) -> Record:
         """Muon takes the keys it knows and leaves the others."""
