@@ -110,6 +110,8 @@ def reads_in_context(launch: Launch, option: str) -> bool:
         return launch.deepspeed_runner and not beaten
     if option == "deepspeed_multinode_launcher":
         return several
+    if option == "tpu_use_cluster":
+        return launch.route == "tpu"
     if option == "main_process_port" and launch.route == "simple":
         return several or not (isinstance(processes, int) and processes <= 1)
     return True
