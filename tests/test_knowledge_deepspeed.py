@@ -1,0 +1,358 @@
+"""What the knowledge says of DeepSpeed, against what the real releases said when they were asked.
+
+Numbers of fields, defaults and signatures were printed by each release itself (`model_fields` of its models,
+`inspect.signature` of its optimizers), imported on a CPU next to torch 2.13.0 and the pydantic it wants. Whether a
+block survives a value or an unknown key was seen by handing it to that release's own `DeepSpeedConfig`.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from distributed_training_backends import versions
+from distributed_training_backends.knowledge import deepspeed
+from distributed_training_backends.knowledge.pydantic_values import problem
+from distributed_training_backends.resources import load_json
+from extract_deepspeed_models import Models
+from extract_deepspeed_package import Package
+from extract_deepspeed_reads import MISSING, trace
+
+NEWEST = deepspeed.for_release("0.19.8")
+OLDEST = deepspeed.for_release("0.9.0")
+
+
+@pytest.mark.parametrize("file", ["deepspeed.json", "deepspeed_auto.json"])
+def test_data_files_fit_their_schemas(file: str) -> None:
+    schema = load_json("schemas/" + file.replace(".json", ".schema.json"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.Draft202012Validator(schema).validate(load_json(file))
+
+
+def test_spans_are_in_order_apart_and_within_the_releases() -> None:
+    data = load_json("deepspeed.json")
+    order = {name: place for place, name in enumerate(data["releases"])}
+    assert list(order) == sorted(order, key=versions.parse)
+    assert len(order) == 73
+    tables = ("keys", "sections", "removed", "optimizers", "schedulers")
+    for name, runs in (item for table in tables for item in data[table].items()):
+        before, previous = -1, None
+        for first, last, value in runs:
+            start, end = order[first], order[last] if last else len(order) - 1
+            assert before < start <= end, name
+            assert last != data["releases"][-1], name
+            assert start > before + 1 or json.dumps(value) != json.dumps(previous), name
+            before, previous = end, value
+
+
+@pytest.mark.parametrize(
+    ("release", "fields"),
+    [
+        ("0.9.0", {"zero_optimization": 26, "zero_optimization.offload_optimizer": 7, "wandb": 4, "comms_logger": 5}),
+        ("0.16.9", {"zero_optimization": 39, "compile": 12, "tensor_parallel": 7, "comet": 9, "timers.throughput": 2}),
+        ("0.19.8", {"zero_optimization": 43, "compile": 18, "tensor_parallel": 11, "fp16": 9, "bf16": 5}),
+        ("0.19.8", {"zero_optimization.zenflow": 10, "zero_optimization.leaf_module": 3, "hybrid_engine": 7}),
+    ],
+)
+def test_models_have_as_many_fields_as_in_the_release(release: str, fields: dict[str, int]) -> None:
+    view = deepspeed.for_release(release)
+    for section, number in fields.items():
+        paths = {key.path for key in view.children(section).values()}
+        assert len(paths) == number, (section, sorted(paths))
+        assert all(view.keys[path].read == "model" for path in paths)
+
+
+@pytest.mark.parametrize(
+    ("path", "defaults"),
+    [
+        ("zero_optimization.offload_optimizer.pin_memory", {"0.9.0": False, "0.19.4": False, "0.19.5": True}),
+        ("bf16.check_grad_overflow", {"0.17.1": False, "0.19.2": False, "0.19.3": True}),
+        ("bf16.immediate_grad_update", {"0.13.3": False, "0.16.5": True, "0.17.1": False}),
+        ("gradient_clipping", {"0.9.0": 0.0, "0.19.2": 0.0, "0.19.3": 1.0}),
+        ("steps_per_print", {"0.15.1": 10, "0.15.2": None}),
+        ("zero_optimization.reduce_bucket_size", {"0.9.0": 500_000_000, "0.19.8": 500_000_000}),
+        ("zero_optimization.stage3_model_persistence_threshold", {"0.19.8": 2**63 - 1}),
+    ],
+)
+def test_defaults_are_those_of_the_release(path: str, defaults: dict[str, Any]) -> None:
+    for release, default in defaults.items():
+        assert deepspeed.for_release(release).keys[path].default == default, release
+
+
+REFUSING = ("comms_logger", "hybrid_engine", "wandb", "zero_optimization", "zero_optimization.offload_param")
+TAKING = ("activation_checkpointing", "aio", "autotuning", "checkpoint", "data_types", "flops_profiler", "optimizer")
+
+
+@pytest.mark.parametrize(
+    ("release", "refusing", "taking"),
+    [
+        ("0.9.0", REFUSING, (*TAKING, "fp16", "bf16", "pipeline")),
+        ("0.16.9", (*REFUSING, "compile", "tensor_parallel", "timers.throughput"), (*TAKING, "fp16", "bf16", "timers")),
+        (
+            "0.19.8",
+            (*REFUSING, "compile", "weight_quantization", "fp16", "bf16"),
+            (*TAKING, "torch_autocast", "timers"),
+        ),
+    ],
+)
+def test_what_becomes_of_an_unknown_key(release: str, refusing: tuple[str, ...], taking: tuple[str, ...]) -> None:
+    sections = deepspeed.for_release(release).sections
+    assert [path for path in refusing if sections[path].unknown != "refused"] == []
+    assert [path for path in taking if sections[path].unknown not in ("ignored", "stored")] == []
+    assert sections[""].unknown == "ignored"
+    assert sections["pipeline"].unknown == "stored"
+    assert sections["optimizer.params"].unknown == sections["scheduler.params"].unknown == "kwargs"
+
+
+@pytest.mark.parametrize(
+    ("release", "section", "taken"),
+    [
+        ("0.19.8", "zero_optimization", [True, False]),
+        ("0.19.8", "zero_optimization.offload_param", [None, "auto"]),
+        ("0.14.5", "zero_optimization.offload_param", [None, "auto", "", []]),
+        ("0.19.8", "bf16", [None]),
+        ("0.17.0", "bf16", []),
+        ("0.19.8", "fp16", []),
+        ("0.19.8", "aio", [None]),
+        ("0.19.8", "activation_checkpointing", []),
+        ("0.19.8", "tensorboard", ["auto"]),
+        ("0.14.5", "tensorboard", ["auto", "", []]),
+        ("0.19.8", "timers", ["auto", "", "x", [], ["a"]]),
+        ("0.19.8", "expert_parallel", [None, False, 0, "", []]),
+        ("0.19.8", "checkpoint.writer", [None]),
+    ],
+)
+def test_what_may_stand_in_the_place_of_a_block(release: str, section: str, taken: list[Any]) -> None:
+    values: list[Any] = [None, True, False, 0, 1, 2.5, "", "auto", "x", [], ["a"]]
+    block = deepspeed.for_release(release).sections[section]
+    assert [value for value in values if block.takes(value)] == [value for value in values if has(taken, value)]
+    assert block.takes({})
+
+
+def has(values: list[Any], wanted: Any) -> bool:
+    return any(type(value) is type(wanted) and value == wanted for value in values)
+
+
+def test_blocks_that_cannot_do_without_a_key() -> None:
+    view = deepspeed.for_release("0.16.4")
+    assert view.sections["amp"].requires == ("enabled",)
+    assert view.sections["compression_training.weight_quantization"].requires == ("different_groups",)
+    assert NEWEST.sections["data_types"].requires == ()
+
+
+def test_blocks_are_read_only_in_the_releases_that_have_them() -> None:
+    read = [name for name in ("0.13.1", "0.13.2", "0.14.3", "0.14.4", "0.16.5", "0.16.6") if "compile" in at(name)]
+    assert read == ["0.13.2", "0.14.3", "0.16.6"]
+    assert "weight_quantization" not in at("0.10.2")
+    assert "weight_quantization" in at("0.10.3")
+
+
+def at(release: str) -> Any:
+    return deepspeed.for_release(release).sections
+
+
+def test_keys_whose_presence_is_refused() -> None:
+    assert deepspeed.for_release("0.19.6").removed == {}
+    in_0_19_7 = set(deepspeed.for_release("0.19.7").removed)
+    assert {"nebula", "compression_training", "quantize_training", "sparse_attention"} < in_0_19_7
+    assert "zero_optimization.mics_shard_size" in in_0_19_7
+    assert {"amp", "elasticity", "zero_optimization.zeropp_loco_param"} <= set(NEWEST.removed) - in_0_19_7
+    assert NEWEST.removed["amp"].message.startswith("NVIDIA Apex AMP integration has been removed.")
+    assert (NEWEST.removed["amp"].issue, NEWEST.removed["amp"].since) == (8489, "0.19.8")
+    assert NEWEST.removed["elasticity"].issue is None
+
+
+def test_two_spellings_share_a_key() -> None:
+    key = NEWEST.keys["zero_optimization.prefetch_bucket_size"]
+    assert key is NEWEST.keys["zero_optimization.stage3_prefetch_bucket_size"]
+    assert (key.name, key.section) == ("stage3_prefetch_bucket_size", "zero_optimization")
+    assert NEWEST.key_at("bfloat16.enabled") == NEWEST.keys["bf16.enabled"]
+    assert NEWEST.key_at("tensor_parallel.tensor_parallel.tp_size") == NEWEST.keys["tensor_parallel.tp.tp_size"]
+    assert NEWEST.section_at("tensor_parallel.tensor_parallel") == NEWEST.sections["tensor_parallel.tp"]
+    assert NEWEST.section_at("zero_optimization.stage") is None
+
+
+def test_parts_that_stand_for_any_name() -> None:
+    view = deepspeed.for_release("0.16.4")
+    path = "compression_training.weight_quantization.different_groups.wq1.params.start_bits"
+    found = view.key_at(path)
+    assert found is not None
+    assert found.path == path.replace("wq1", "*")
+    assert view.section_at(path.rpartition(".")[0]) is not None
+
+
+def test_deprecated_and_unread_keys() -> None:
+    assert NEWEST.keys["zero_optimization.cpu_offload"].replaced_by == "offload_optimizer"
+    assert not NEWEST.keys["disable_allgather"].used
+    assert not NEWEST.keys["pipeline.partition"].used
+    assert NEWEST.keys["pipeline.activation_checkpoint_interval"].used
+
+
+@pytest.mark.parametrize(
+    ("release", "path", "value", "expected"),
+    [
+        ("0.19.8", "zero_optimization.stage", "2", None),
+        ("0.14.5", "zero_optimization.stage", "2", "should be one of 0, 1, 2, 3"),
+        ("0.19.8", "zero_optimization.reduce_bucket_size", 0, "should be greater than 0"),
+        ("0.19.5", "zero_optimization.reduce_bucket_size", 0, None),
+        ("0.19.8", "zero_optimization.sub_group_size", 1.5, "should be an integer"),
+        ("0.14.5", "zero_optimization.sub_group_size", 1.5, None),
+        ("0.14.5", "comms_logger.enabled", "auto", "should be true or false"),
+        ("0.15.0", "comms_logger.enabled", "auto", None),
+        ("0.17.0", "fp16.min_loss_scale", 1e-10, None),
+        ("0.17.1", "fp16.min_loss_scale", 1e-10, "should be an integer"),
+        ("0.14.0", "communication_data_type", "bf16", "should be one of fp16, bfp16, fp32"),
+        ("0.14.1", "communication_data_type", "BF16", None),
+        ("0.19.2", "sequence_parallel_size", "auto", None),
+        ("0.19.3", "sequence_parallel_size", "auto", "should be a number"),
+        ("0.9.0", "wall_clock_breakdown", "false", "should be true or false"),
+        ("0.19.8", "train_batch_size", "auto", "should be a number"),
+        ("0.19.8", "gradient_clipping", "auto", None),
+        ("0.19.8", "tensor_parallel.dtype", "bf16", "can only be set from Python: no JSON value is a torch.dtype"),
+    ],
+)
+def test_values_are_judged_as_the_release_does(release: str, path: str, value: Any, expected: str | None) -> None:
+    view = deepspeed.for_release(release)
+    assert problem(value, view.keys[path], view.generation) == expected
+
+
+def optimizer(view: deepspeed.DeepSpeedRelease, kind: str, case: str = "default") -> deepspeed.Constructor:
+    found = view.optimizer(kind, case)
+    assert found is not None, kind
+    return found
+
+
+def test_optimizers_take_what_their_constructor_takes() -> None:
+    adam, on_cpu = optimizer(NEWEST, "Adam"), optimizer(NEWEST, "AdamW", "cpu")
+    fused = {"lr", "bias_correction", "betas", "eps", "adam_w_mode", "weight_decay", "amsgrad", "set_grad_none"}
+    assert (adam.name, set(adam.parameters)) == ("FusedAdam", fused | {"torch_adam", "fp32_optimizer_states"})
+    # DeepSpeed gives adamw_mode itself: "got multiple values for keyword argument"
+    assert on_cpu.name == "DeepSpeedCPUAdam"
+    assert "adamw_mode" not in on_cpu.parameters
+    torch_adam = optimizer(NEWEST, "adam", "torch_adam")
+    assert "bias_correction" not in torch_adam.parameters
+    assert {"foreach", "fused", "torch_adam"} <= set(torch_adam.parameters)
+    muon = optimizer(NEWEST, "Muon")
+    assert (muon.unknown, "ns_method" in muon.parameters) == ("ignored", True)
+
+
+def test_optimizer_names_by_release() -> None:
+    assert NEWEST.optimizer("OneBitAdam") is None
+    assert deepspeed.for_release("0.19.6").optimizer("OneBitAdam") is not None
+    assert OLDEST.optimizer("Lion") is None
+    assert deepspeed.for_release("0.11.0").optimizer("LION") is not None
+    # DeepSpeed's own names in any case, PyTorch's exactly
+    assert NEWEST.optimizer("sgd") is None
+    sgd, mu = optimizer(NEWEST, "SGD"), optimizer(NEWEST, "MuAdam")
+    assert ("momentum" in sgd.parameters, sgd.open, mu.open) == (True, False, True)
+    old_adagrad, adagrad = optimizer(OLDEST, "adagrad"), optimizer(NEWEST, "adagrad")
+    assert (old_adagrad.name, adagrad.name) == ("FusedAdam", "torch.Adagrad")
+
+
+def test_schedulers_by_release() -> None:
+    assert set(OLDEST.schedulers) == {"LRRangeTest", "OneCycle", "WarmupLR", "WarmupDecayLR"}
+    cosine = NEWEST.scheduler("WarmupCosineLR")
+    assert cosine
+    assert (cosine.required, "warmup_min_lr" in cosine.parameters) == (("total_num_steps",), False)
+    assert NEWEST.scheduler("warmuplr") is None
+    step = NEWEST.scheduler("StepLR")
+    assert step
+    assert step.required == ("step_size",)
+    assert deepspeed.for_release("0.17.1").schedulers["WarmupLR"].parameters["warmup_max_lr"] == 0.001
+    assert deepspeed.for_release("0.17.2").schedulers["WarmupLR"].parameters["warmup_max_lr"] is None
+
+
+def test_generations_of_pydantic() -> None:
+    assert [deepspeed.for_release(name).generation for name in ("0.9.0", "0.14.5", "0.15.0", "0.19.8")] == [1, 1, 2, 2]
+
+
+def test_where_a_key_is_read_and_since_when() -> None:
+    assert deepspeed.spans("compile.enabled") == (versions.Span("0.13.2", "0.14.3"),)
+    assert deepspeed.spans("zero_optimization.prefetch_bucket_size") == (versions.Span("0.9.0", None),)
+    assert deepspeed.spans("zero_optimisation") == ()
+    assert deepspeed.known_elsewhere("overlap_comm") == ("zero_optimization.overlap_comm",)
+    assert deepspeed.known_elsewhere("allgather_sequential") == ("zero_optimization.allgather_sequential",)
+    assert "zero_optimization.offload_param.device" in deepspeed.known_elsewhere("device")
+
+
+def test_releases_that_are_not_known() -> None:
+    assert (deepspeed.nearest("0.19.9"), deepspeed.nearest("0.8.3")) == ("0.19.8", "0.9.0")
+    assert deepspeed.for_release("0.20.0").release == "0.19.8"
+
+
+@pytest.mark.parametrize(
+    ("path", "consumer", "transformers", "first"),
+    [
+        ("optimizer.params.betas", "trainer", "5.24.0", "adam_beta1, adam_beta2"),
+        ("optimizer.params.betas", "accelerate", "5.24.0", None),
+        ("gradient_clipping", "accelerate", "5.24.0", "ACCELERATE_GRADIENT_CLIPPING, else 1.0"),
+        ("amp.enabled", "trainer", "4.57.6", 'fp16_backend or half_precision_backend "apex"'),
+        ("amp.enabled", "trainer", "5.0.0", None),
+        ("zero_optimization.zenflow.select_interval", "trainer", "5.24.0", None),
+    ],
+)
+def test_what_fills_an_auto(path: str, consumer: Any, transformers: str, first: str | None) -> None:
+    found = deepspeed.auto_fillers(path, consumer, "1.15.0", transformers)
+    assert (found[0] if found else None) == first
+
+
+def test_the_tracer_follows_the_dict_through_a_package(tmp_path: Path) -> None:
+    files = {
+        "__init__.py": "",
+        "runtime/__init__.py": "",
+        "runtime/constants.py": 'AIO = "aio"\nDEPTH = "depth"\nDEPTH_DEFAULT = 2 * 4\n',
+        "runtime/config_utils.py": """
+            from pydantic import BaseModel, ConfigDict
+            class DeepSpeedConfigModel(BaseModel):
+                model_config = ConfigDict(extra="forbid")
+            """,
+        "runtime/part.py": """
+            from enum import Enum
+            from typing import Optional
+            from pydantic import Field
+            from deepspeed.runtime.config_utils import DeepSpeedConfigModel
+            class Kind(str, Enum):
+                a = "a"
+                b = "b"
+            class Part(DeepSpeedConfigModel):
+                kind: Kind = "a"
+                size: Optional[int] = Field(None, ge=1, alias="part_size")
+            """,
+        "runtime/config.py": """
+            import copy
+            from .constants import *
+            from .part import Part
+            def read_aio(param_dict):
+                if AIO in param_dict.keys():
+                    block = param_dict[AIO]
+                else:
+                    block = {}
+                return block.get(DEPTH, DEPTH_DEFAULT)
+            class DeepSpeedConfig:
+                def __init__(self, config):
+                    self._param_dict = config
+                    self._initialize_params(copy.copy(self._param_dict))
+                def _initialize_params(self, param_dict):
+                    self.depth = read_aio(param_dict)
+                    self.part = Part(**param_dict.get("part", {}))
+                    self.kept = copy.copy(param_dict.get("kept", {}))
+            """,
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+    package = Package(tmp_path)
+    reads = trace(package)
+    assert reads.keys == {("aio",): MISSING, ("aio", "depth"): 8, ("part",): {}, ("kept",): {}}
+    assert reads.stored == {("kept",)}
+    fields = {path: record for path, record, _ in Models(package).mounted(("part",), reads.models["part",]) if record}
+    assert fields == {
+        ("part", "kind"): {"type": "enum", "choices": ["a", "b"], "default": "a"},
+        ("part", "part_size"): {"type": "int?", "default": None, "bounds": {"ge": 1}, "names": ["size"]},
+    }
