@@ -98,7 +98,7 @@ class Environment:
     def pydantic_1(self) -> Path:
         folder = self.home / "pydantic1"
         if not (folder / "pydantic").is_dir():
-            self.install("pydantic>=1.10,<2", "--target", str(folder))
+            self.install("--no-deps", "--target", str(folder), "pydantic>=1.10,<2")
         return folder
 
     def install(self, *arguments: str) -> None:
