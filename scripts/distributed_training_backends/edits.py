@@ -23,7 +23,14 @@ MAX_TRIED = 500_000
 
 
 def resolve(document: Document, repair: Repair) -> Fix | None:
-    """Give the edits of a repair; None where they cannot be faithful."""
+    """Give the edits of a repair; None where they cannot be faithful. Several readers of a file may want the same."""
+    made, name = splicer(document).made, repr(repair)
+    if name not in made:
+        made[name] = _resolved(document, repair)
+    return made[name]
+
+
+def _resolved(document: Document, repair: Repair) -> Fix | None:
     try:
         if any(entangled(document, pointer) for step in repair.operations for pointer in _touched(step)):
             return None

@@ -25,13 +25,16 @@ PRECISIONS = ("fp16", "bf16")
 
 
 class Reading:
-    """What DeepSpeed is given. `data` is the filled config, `filled` the dotted paths that a reader put there."""
+    """What DeepSpeed is given. `data` is the filled config, `filled` the dotted paths that a reader put there.
+
+    `subjects` keeps what has been looked up: values by their path, and the subjects of conditions.
+    """
 
     def __init__(self, file: DeepSpeedFile, data: dict[str, Any], filled: frozenset[str]) -> None:
         self.file = file
         self.data = data
         self.filled = filled
-        self._values: dict[str, Any] = {}
+        self.subjects: dict[str, Any] = {}
 
     @property
     def document(self) -> Document:
@@ -97,9 +100,9 @@ class Reading:
 
     def value(self, path: str) -> Any:
         """The value that takes effect: the default where nothing is given, None where what is given is refused."""
-        if path not in self._values:
-            self._values[path] = self._found(path)
-        return self._values[path]
+        if path not in self.subjects:
+            self.subjects[path] = self._found(path)
+        return self.subjects[path]
 
     def _found(self, path: str) -> Any:
         key = self.key(path)

@@ -76,7 +76,14 @@ FACTS: Mapping[str, Callable[[Reading], Any]] = {
 
 
 def subject(reading: Reading, name: str) -> Any:
-    """What a condition is about."""
+    """What a condition is about; many conditions are about the same."""
+    if name not in reading.subjects:
+        reading.subjects[name] = found_subject(reading, name)
+    return reading.subjects[name]
+
+
+def found_subject(reading: Reading, name: str) -> Any:
+    """Look a subject up."""
     if name.startswith("@"):
         return FACTS[name](reading)
     if name.endswith("?"):

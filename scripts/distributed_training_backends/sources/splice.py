@@ -7,7 +7,7 @@ from bisect import bisect_right
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from distributed_training_backends.model import Edit, Extent, Pointer
+from distributed_training_backends.model import Edit, Extent, Fix, Pointer
 from distributed_training_backends.sources.document import Document, Node
 from distributed_training_backends.sources.writing import write
 
@@ -41,6 +41,7 @@ class Splicer:
         self.document = document
         self.text = document.text
         self.tried = 0  # how many code points have been parsed again to try edits out
+        self.made: dict[str, Fix | None] = {}  # what repairs have come to
         self._children_of: dict[Pointer, Children] = {}
 
     def rename(self, pointer: Pointer, name: str) -> list[Edit]:
