@@ -49,15 +49,15 @@ def judge(paths: Sequence[str], options: api.Options, stdin: bytes | None) -> Re
     except Exception:
         if os.environ.get("DTB_DEBUG"):
             raise
-    names = [name for path in paths for name in _files_of(path)]
+    names = [name for path in paths for name in _files_of(path, options)]
     files = [file for name in names for file in _judge_alone(name, options, stdin)]
     return Report(options.targets, tuple(files))
 
 
-def _files_of(path: str) -> list[str]:
+def _files_of(path: str, options: api.Options) -> list[str]:
     """Give the files that a folder stands for, as far as they can be told, or the path itself."""
     try:
-        return [raw.path for raw in api.read_all(path, None)] if os.path.isdir(path) else [path]
+        return [found.path for found in api.read_all(path, None, options.kind)] if os.path.isdir(path) else [path]
     except Exception:
         return [path]
 
