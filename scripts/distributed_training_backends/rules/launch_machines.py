@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from distributed_training_backends.flow.launch import Launch
@@ -12,6 +13,7 @@ from distributed_training_backends.rules.registry import Hit, Operation, Repair,
 from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
 from distributed_training_backends.versions import in_span
 
+HOST = re.compile(r"[\w.:-]+")
 # Launchers that the deepspeed program itself knows (deepspeed/launcher/runner.py, 0.9.0 to 0.19.8).
 RUNNERS = ("pdsh", "openmpi", "mpich", "impi", "slurm", "mvapich")
 
@@ -176,3 +178,17 @@ def replace_value(launch: Launch, value: int) -> Repair | None:
     """Write a number of workers as text."""
     pointer = launch.arguments["mpirun_ccl"].pointer
     return Repair(f"write '{value}'", (Operation("replace", pointer, value=str(value)),)) if pointer else None
+
+
+@rule("LCH030", "address-not-a-host", error="*")
+def address_not_a_host(elastic: Launch) -> Iterator[Hit]:
+    """`main_process_ip` cannot be the name or address of a machine, and there are several machines.
+
+    torchrun takes letters, digits, dots, hyphens, underscores and colons only, so a variable that nobody fills in is
+    refused: "The hostname of the rendezvous endpoint … must be a dot-separated list of labels". Source: torch 2.13.0,
+    torch/distributed/elastic/rendezvous/utils.py, `parse_rendezvous_endpoint`.
+    """
+    address = elastic.value("main_process_ip")
+    if machines_of(elastic) > 1 and address and elastic.given("main_process_ip") and not HOST.fullmatch(str(address)):
+        text = f"main_process_ip {shown(address)} is no host name or address, and torchrun refuses it"
+        yield Hit(elastic.at("main_process_ip"), f"{text}; fill it in, or pass --main_process_ip")
