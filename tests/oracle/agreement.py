@@ -74,9 +74,6 @@ class Sources(NamedTuple):
         """The cases for one release. Samples are the same in every run, mutations those of the seeds."""
         drawn: list[Case] = []
         for kind in (kind for kind, of in LIBRARY_OF.items() if of == library):
-            # Transformers reads these files too and takes more than Accelerate; the oracle asks Accelerate only.
-            if kind == "quantization":
-                continue
             if kind == "fsdp" and not newest:  # these files are read by Transformers, of which there is one release
                 continue
             real = [case for case in self.real if case.kind == kind]

@@ -28,6 +28,8 @@ LEFT_OUT = (
     (re.compile(r"existing deepspeed config.*Received: /", re.DOTALL), "an absolute deepspeed_config_file is missing"),
     (re.compile(r"No module named|torch_xla"), "a package is missing"),
     (re.compile(r"is not available|not installed|requires the library"), "a package is missing"),
+    (re.compile(r"events\.out\.tfevents"), "the oracle makes no folders outside its own"),
+    (re.compile(r"bigger than default world size 1,"), "the file needs more processes than the one of its context"),
 )
 LINE_NUMBER = re.compile(r":\d+$")
 JUDGING = Lock()
