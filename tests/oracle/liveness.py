@@ -103,13 +103,14 @@ def configs() -> list[Case]:
 
 def probe(oracle: Oracle, case: Case) -> Iterator[Key]:
     """Every key of a config and of its blocks."""
-    base = ask(oracle, case)
+    flags = questions(case)["launch"]["flags"]
+    base = ask(oracle, case, flags)
     for path in key_paths(case.data):
         value = mapping_at(case.data, path[:-1])[path[-1]]
-        without = ask(oracle, changed(case, path, UNKNOWN))
+        without = ask(oracle, changed(case, path, UNKNOWN), flags)
         trials = [trial(base, without, None, left_out=True)]
         for other in alternatives(path[-1], value):
-            trials.append(trial(base, ask(oracle, changed(case, path, other)), other))
+            trials.append(trial(base, ask(oracle, changed(case, path, other), flags), other))
         yield Key(path, value, tuple(trials), effective_value(without, path))
 
 
@@ -121,12 +122,13 @@ def key_paths(data: dict[str, Any]) -> Iterator[KeyPath]:
             yield (key,)
 
 
-def ask(oracle: Oracle, case: Case) -> dict[str, Any]:
-    return oracle.ask(questions(case)["launch"])
+def ask(oracle: Oracle, case: Case, flags: Sequence[str]) -> dict[str, Any]:
+    """Ask with the flags of the config as it is: what a changed one leaves open is a change, too."""
+    return oracle.ask({**questions(case)["launch"], "flags": list(flags)})
 
 
 def changed(case: Case, path: KeyPath, value: Any) -> Case:
-    """The case with another value, or (UNKNOWN) without the key. Flags and companions stay those of the case."""
+    """The case with another value, or (UNKNOWN) without the key; the files beside it stay."""
     data = copy.deepcopy(case.data)
     mapping = mapping_at(data, path[:-1])
     if value is UNKNOWN:
@@ -171,13 +173,15 @@ def alternatives(key: str, value: Any) -> list[Any]:
         return [value + 1, 2 * value + 4]
     if isinstance(value, float):
         return [2 * value + 0.5]
+    if value is None:
+        return [FOR_EMPTY.get(key, "other"), 3]
     if key in FOR_EMPTY and not value:
         return [FOR_EMPTY[key]]
     if isinstance(value, str):
         return next(
             ([word for word in words if word != value] for words in WORDS if value in words), ["other", "/other"]
         )
-    return [["other"]] if isinstance(value, list) else ["other", 3]
+    return [["other"]]
 
 
 # --- the validator's side ------------------------------------------------------------------------------------
