@@ -249,7 +249,7 @@ def test_one_broken_file_does_not_take_the_others_with_it(run: Run) -> None:
 
 
 def test_one_broken_file_does_not_take_its_folder_with_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "read_all", lambda path, stdin, kind: [Raw(f"{path}/{name}.yaml", "") for name in "ab"])
+    monkeypatch.setattr(api, "read_all", lambda path, _stdin, _kind: [Raw(f"{path}/{name}.yaml", "") for name in "ab"])
     Path("configs").mkdir()
     Path("configs/a.yaml").write_text("crash")
     Path("configs/b.yaml").write_text("confg")
