@@ -1,0 +1,166 @@
+"""TRN rules about a file of TrainingArguments: the names of the arguments.
+
+Such a file is read by `HfArgumentParser` (`parse_yaml_file`, `parse_json_file`) or passed as keywords. It may hold
+arguments of other dataclasses of a script too, so a name that TrainingArguments never had may be one of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from distributed_training_backends.knowledge import transformers
+from distributed_training_backends.model import Applicability, Severity, Targets
+from distributed_training_backends.resources import load_json
+from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.suggest import closest, shown
+from distributed_training_backends.sources.document import Document
+from distributed_training_backends.versions import describe, parse
+
+DATA = "trainer.json"
+KIND = "training_arguments"
+
+
+def given(document: Document) -> Mapping[Any, Any]:
+    """The arguments of a file; empty where it is no mapping."""
+    return document.data if isinstance(document.data, dict) else {}
+
+
+def known_arguments(targets: Targets) -> Mapping[str, Any]:
+    """The arguments of a release."""
+    found = transformers.for_release(targets.transformers).training_arguments
+    return {name: item for name, item in found.items() if not name.startswith("_")}
+
+
+def unknown(document: Document, targets: Targets) -> Iterator[Any]:
+    """The names that the release does not have."""
+    known = known_arguments(targets)
+    yield from (name for name in given(document) if name not in known)
+
+
+@rule("TRN010", "argument-of-another-release", error="*", of="transformers")
+def argument_of_another_release(trainer: Document, targets: Targets) -> Iterator[Hit]:
+    """An argument that TrainingArguments has in other releases, but not in this one.
+
+    `TrainingArguments.__init__() got an unexpected keyword argument`, or "Some keys are not used by the
+    HfArgumentParser". 5.0.0 removed 26 arguments, among them no_cuda, save_safetensors, overwrite_output_dir,
+    torchdynamo and the fp16 backends; evaluation_strategy became eval_strategy in 4.41 and went in 4.51,
+    group_by_length went in 5.2, warmup_ratio and logging_dir in 5.15. Source: 5.24.0, training_args.py,
+    `TrainingArguments`.
+    """
+    known = known_arguments(targets)
+    for name in unknown(trainer, targets):
+        spans = transformers.spans(KIND, str(name))
+        if spans and not str(name).startswith("_"):
+            first, last = spans[0]
+            newer = parse(first) > parse(transformers.nearest(targets.transformers))
+            life = f"exists {describe(first, None)}" if newer else f"existed {describe(None, last)}"
+            other = load_json(DATA)["renamed"].get(name, {})
+            what, repair = instead(trainer, str(name), other, known)
+            text = f"transformers {targets.transformers} has no argument {name} (it {life}){what}"
+            yield Hit(trainer.key(name), text, repair)
+
+
+def instead(
+    document: Document, name: str, other: Mapping[str, str], known: Mapping[str, Any]
+) -> tuple[str, Repair | None]:
+    """What to write in the place of an argument."""
+    better = other.get("name")
+    if better in known and better not in document.data:
+        rename = Operation("rename", (name,), str(better))
+        return f"; write {better}", Repair(f"rename to {better}", (rename,))
+    if better is None and "text" in other:
+        return f"; {other['text']}", removal(name)
+    return "; remove it", removal(name)
+
+
+def removal(name: str) -> Repair:
+    """Take an argument out."""
+    return Repair(f"remove {name}", (Operation("remove", (name,)),), Applicability.UNSAFE)
+
+
+@rule("TRN011", "misspelt-argument", error="*", of="transformers")
+def misspelt_argument(trainer: Document, targets: Targets) -> Iterator[Hit]:
+    """A name that is almost one of TrainingArguments.
+
+    Unknown names are refused ("unexpected keyword argument", or "Some keys are not used by the HfArgumentParser").
+    Where the file holds arguments of other dataclasses too, this is a warning: it could be one of theirs. Source:
+    5.24.0, hf_argparser.py, `HfArgumentParser.parse_dict`.
+    """
+    strangers = list(foreign(trainer, targets))
+    for name in unknown(trainer, targets):
+        near = near_miss(trainer, name, targets)
+        if near:
+            repair = Repair(f"rename to {near}", (Operation("rename", (name,), near),))
+            text = f"transformers {targets.transformers} has no argument {shown(name)}; did you mean {near}?"
+            yield Hit(trainer.key(name), text, repair, Severity.WARNING if strangers else None)
+
+
+def near_miss(document: Document, name: Any, targets: Targets) -> str | None:
+    """The argument that a name is a slip of, if any."""
+    if not isinstance(name, str) or transformers.spans(KIND, name):
+        return None
+    near = closest(name, known_arguments(targets), 0.2)
+    return near if near and near not in document.data else None
+
+
+def foreign(document: Document, targets: Targets) -> Iterator[Any]:
+    """The names that TrainingArguments never had, nor almost has."""
+    for name in unknown(document, targets):
+        if not transformers.spans(KIND, str(name)) and near_miss(document, name, targets) is None:
+            yield name
+
+
+@rule("TRN012", "argument-of-another-class", warning="*", of="transformers")
+def argument_of_another_class(trainer: Document, targets: Targets) -> Iterator[Hit]:
+    """Names that TrainingArguments never had.
+
+    `HfArgumentParser` refuses the file unless another dataclass of the script takes them; as keywords of
+    TrainingArguments they are refused in any case. Said once for a file, at the first of them. Source: 5.24.0,
+    hf_argparser.py, `HfArgumentParser.parse_dict`.
+    """
+    names = [str(name) for name in foreign(trainer, targets)]
+    if names:
+        more = f" and {len(names) - 1} more names" if len(names) > 1 else ""
+        first = next(iter(foreign(trainer, targets)))
+        text = f"{first}{more} belong to no TrainingArguments: another dataclass of the script has to take them"
+        related = tuple(trainer.key(name) for name in list(foreign(trainer, targets))[1:6])
+        yield Hit(trainer.key(first), text, severity=weight(names), related=related)
+
+
+def weight(names: list[str]) -> Severity | None:
+    """What scripts commonly read from the same file is worth no warning."""
+    common = ("model_", "dataset", "tokenizer", "max_seq", "max_length", "lora_", "use_peft", "packing", "attn_")
+    return Severity.INFO if all(name.startswith(common) for name in names) else None
+
+
+@rule("TRN013", "argument-missing", error="..4.48.99", of="transformers")
+def argument_missing(trainer: Document, targets: Targets) -> Iterator[Hit]:
+    """`output_dir` is missing, which every release before 4.49 needs.
+
+    `TrainingArguments.__init__() missing 1 required positional argument`. It may come from the command line too; in
+    a file alone it does not. Source: 4.48.3, training_args.py, `TrainingArguments`.
+    """
+    for name, item in known_arguments(targets).items():
+        if item.required and name not in given(trainer):
+            text = f"transformers {targets.transformers} needs {name}, which the file does not have"
+            yield Hit(trainer.value(), text)
+
+
+@rule("TRN014", "argument-deprecated", info="*", of="transformers")
+def argument_deprecated(trainer: Document, targets: Targets) -> Iterator[Hit]:
+    """An argument that still works and has a new name.
+
+    `gradient_checkpointing` is `activation_checkpointing` since 5.23, `evaluation_strategy` is `eval_strategy` since
+    4.41. Source: 5.24.0, training_args.py, `TrainingArguments.__post_init__`.
+    """
+    known = known_arguments(targets)
+    for old, new in load_json(DATA)["renamed"].items():
+        name = new.get("name")
+        if old in given(trainer) and old in known and name in known and outlived(old, name):
+            yield Hit(trainer.key(old), f"{old} is the old name of {name}")
+
+
+def outlived(old: str, new: str) -> bool:
+    """Tell whether the second name came after the first."""
+    return parse(transformers.spans(KIND, new)[0][0]) > parse(transformers.spans(KIND, old)[0][0])

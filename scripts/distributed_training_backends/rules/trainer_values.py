@@ -1,0 +1,233 @@
+"""TRN rules about the values of single TrainingArguments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from distributed_training_backends.knowledge import transformers
+from distributed_training_backends.model import Applicability, Targets
+from distributed_training_backends.resources import load_json
+from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
+from distributed_training_backends.rules.trainer_arguments import DATA, given, known_arguments
+from distributed_training_backends.sources.document import Document
+from distributed_training_backends.versions import covers
+
+Row = Mapping[str, Any]
+NUMBERS = ("float", "int", "float | None", "int | None")
+
+
+@rule("TRN020", "argument-value", error="*", of="transformers")
+def argument_value(trainer: Document, targets: Targets) -> Iterator[Hit]:
+    """A value of an argument that TrainingArguments refuses.
+
+    Strategies, schedulers and optimizers are compared letter by letter; an unquoted `no` is the boolean false for
+    YAML and none of them. Numbers are compared with numbers, so a text ("10", or 5e-5, which YAML 1.1 reads as a
+    text) ends in a TypeError. Source: 5.24.0, training_args.py, `TrainingArguments.__post_init__` and
+    `_validate_args`.
+    """
+    minor = transformers.nearest(targets.transformers)
+    for row in load_json(DATA)["values"]:
+        name = row["argument"]
+        if name not in given(trainer) or name not in known_arguments(targets) or not covers(row["releases"], minor):
+            continue
+        if given(trainer).get(row.get("unless")) is None and (expected := refused(row, trainer.get(name), targets)):
+            yield refusal(trainer, row, expected, targets)
+
+
+def refused(row: Row, value: Any, targets: Targets) -> str:
+    """What a value should be; empty where it is taken."""
+    if value is None and row.get("null"):
+        return ""
+    return READERS[row["read"]](row, value, targets)
+
+
+def refusal(document: Document, row: Row, expected: str, targets: Targets) -> Hit:
+    """Say what an argument should be."""
+    name, value = row["argument"], document.get(row["argument"])
+    near = meant(row, value, targets)
+    replace = Operation("replace", (name,), value=near)
+    sure = value is False or isinstance(near, (int, float))
+    applicability = Applicability.SAFE if sure else Applicability.UNSAFE
+    repair = None if near is None else Repair(f"write {shown(near)}", (replace,), applicability)
+    text = f"{name} is not {expected}: {shown(value)}; transformers {targets.transformers} refuses it"
+    if value is False and near == "no":
+        text += " (so YAML reads an unquoted no: write 'no' with quotes)"
+    return Hit(document.value(name), text + did_you_mean(near if isinstance(near, str) and value else None), repair)
+
+
+def meant(row: Row, value: Any, targets: Targets) -> Any:
+    """The value that was meant: a near word, or the number in a text."""
+    if row["read"] == "enum":
+        words = enum_words(row, targets)
+        lower = {word.lower(): word for word in words}.get(str(value).lower())
+        near = lower or (closest(value, words) if isinstance(value, str) else None)
+        return "no" if value is False and "no" in words else near
+    if row["read"] == "reports":
+        return "none" if value is False else closest(value, row["words"]) if isinstance(value, str) else None
+    return number_in(value)
+
+
+def number_in(value: Any) -> int | float | None:
+    """The number that a text stands for."""
+    if not isinstance(value, str):
+        return None
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    return None
+
+
+def enum_words(row: Row, targets: Targets) -> tuple[str, ...]:
+    """The words of an enumeration in a release."""
+    return transformers.for_release(targets.transformers).enum(row["enum"])
+
+
+def read_enum(row: Row, value: Any, targets: Targets) -> str:
+    """A word of an enumeration, letter by letter."""
+    words = enum_words(row, targets)
+    return "" if isinstance(value, str) and value in words else listing(words)
+
+
+def read_words(row: Row, value: Any, _targets: Targets) -> str:
+    """Words of a list, with blanks between them."""
+    wrong = isinstance(value, str) and any(word not in row["words"] for word in value.split())
+    return f"words of {listing(row['words'])}" if wrong else ""
+
+
+def read_reports(row: Row, value: Any, _targets: Targets) -> str:
+    """Trackers, one or a list of them; the packages for them are another matter."""
+    names = value if isinstance(value, list) else [value]
+    return "" if all(name in row["words"] for name in names) else f"{listing(row['words'])}, or a list of them"
+
+
+def read_json_text(_row: Row, value: Any, _targets: Targets) -> str:
+    """Anything, but a text that begins like JSON has to be JSON."""
+    if not isinstance(value, str) or not value.startswith("{"):
+        return ""
+    try:
+        json.loads(value)
+    except ValueError:
+        return "a mapping, nor JSON"
+    return ""
+
+
+def read_text(_row: Row, value: Any, _targets: Targets) -> str:
+    """A text."""
+    return "" if isinstance(value, str) else "a text"
+
+
+def read_number(_row: Row, value: Any, _targets: Targets) -> str:
+    """A number."""
+    return "" if isinstance(value, (int, float)) else "a number"
+
+
+def read_integer(_row: Row, value: Any, _targets: Targets) -> str:
+    """An integer."""
+    return "" if isinstance(value, int) else "an integer"
+
+
+def read_given(_row: Row, value: Any, _targets: Targets) -> str:
+    """Anything but nothing."""
+    return "a number" if value is None else ""
+
+
+def read_count(_row: Row, value: Any, _targets: Targets) -> str:
+    """An integer above 0."""
+    return "" if isinstance(value, int) and value > 0 else "an integer above 0"
+
+
+def read_loose_count(_row: Row, value: Any, _targets: Targets) -> str:
+    """An integer, or a number above 0."""
+    return "" if isinstance(value, int) or (isinstance(value, float) and value > 0) else "an integer above 0"
+
+
+def read_not_negative(_row: Row, value: Any, _targets: Targets) -> str:
+    """A number of at least 0."""
+    return "" if isinstance(value, (int, float)) and value >= 0 else "a number of at least 0"
+
+
+def read_ratio(_row: Row, value: Any, _targets: Targets) -> str:
+    """A number from 0 to 1."""
+    return "" if isinstance(value, (int, float)) and 0 <= value <= 1 else "a number from 0 to 1"
+
+
+def read_whole_steps(_row: Row, value: Any, _targets: Targets) -> str:
+    """An integer of at least 0."""
+    return "" if isinstance(value, int) and value >= 0 else "an integer of at least 0"
+
+
+def read_steps_but_one(_row: Row, value: Any, _targets: Targets) -> str:
+    """An integer of at least 0, but not 1."""
+    fits = isinstance(value, int) and value >= 0 and value != 1
+    return "" if fits else "0, or an integer above 1"
+
+
+def read_any_number(_row: Row, _value: Any, _targets: Targets) -> str:
+    """Not looked at here."""
+    return ""
+
+
+READERS: Mapping[str, Callable[[Row, Any, Targets], str]] = {
+    "enum": read_enum,
+    "words": read_words,
+    "reports": read_reports,
+    "json-text": read_json_text,
+    "text": read_text,
+    "number": read_number,
+    "integer": read_integer,
+    "given": read_given,
+    "count": read_count,
+    "loose-count": read_loose_count,
+    "not-negative": read_not_negative,
+    "ratio": read_ratio,
+    "whole-steps": read_whole_steps,
+    "steps-but-one": read_steps_but_one,
+    "any-number": read_any_number,
+}
+
+
+@rule("TRN021", "number-as-text", warning="*", of="transformers")
+def number_as_text(trainer: Document, targets: Targets) -> Iterator[Hit]:
+    """A text where an argument is a number.
+
+    TrainingArguments converts nothing, so the training fails later: `learning_rate: 5e-5` is a text for YAML 1.1,
+    which wants 5.0e-5. Arguments that are looked at right away are refused (TRN020). Source: 5.24.0,
+    training_args.py, `TrainingArguments.__post_init__`.
+    """
+    told = {row["argument"] for row in load_json(DATA)["values"]}
+    for name, item in known_arguments(targets).items():
+        value = given(trainer).get(name)
+        number = number_in(value)
+        if number is not None and item.type in NUMBERS and name not in told:
+            repair = Repair(f"write {plain(number)}", (Operation("replace", (name,), value=number),))
+            text = f"{name} is the text {shown(value)} and is not converted; write {plain(number)}"
+            yield Hit(trainer.value(name), text, repair)
+
+
+def plain(number: float) -> str:
+    """A number as YAML 1.1 reads it: 5.0e-05."""
+    text = repr(number)
+    return text if "e" not in text or "." in text else text.replace("e", ".0e")
+
+
+@rule("TRN022", "boolean-as-text", warning="*", of="transformers")
+def boolean_as_text(trainer: Document, targets: Targets) -> Iterator[Hit]:
+    """A text where an argument is true or false.
+
+    Any text but the empty one counts as true: `bf16: "false"` switches it on. Source: 5.24.0, training_args.py,
+    `TrainingArguments.__post_init__`.
+    """
+    for name, item in known_arguments(targets).items():
+        value = given(trainer).get(name)
+        if isinstance(value, str) and item.type in ("bool", "bool | None") and value.lower() in FALSE_WORDS:
+            repair = Repair("write false", (Operation("replace", (name,), value=False),))
+            text = f"{name} is the text {shown(value)}, which counts as true; write false without quotation marks"
+            yield Hit(trainer.value(name), text, repair)
+
+
+FALSE_WORDS = ("false", "no", "off", "0", "n", "f")
