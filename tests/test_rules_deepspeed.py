@@ -195,6 +195,15 @@ def test_json_for_one_reader_and_hjson_for_the_other() -> None:
     assert said(text, "trainer") == {("DSP001", "error")}
 
 
+def test_hjson_makes_integers_of_whole_numbers() -> None:
+    scheduler = {"type": "WarmupLR", "params": {"warmup_num_steps": 10.0}}
+    data = {**PLAIN, "optimizer": {"type": "AdamW", "params": {"lr": 0.001}}, "scheduler": scheduler}
+    assert said(data) == set()
+    assert said(data, "accelerate") == {("DSP036", "error")}
+    assert reading_of({"train_batch_size": 1e9}).data == {"train_batch_size": 10**9}
+    assert isinstance(reading_of({"train_batch_size": 1e10}).data["train_batch_size"], float)
+
+
 def test_an_unquoted_placeholder_is_text_for_deepspeed() -> None:
     text = '{\n"train_micro_batch_size_per_gpu": 4,\n"zero_optimization": {\n"stage": $STAGE\n}\n}'
     assert said(text) == {("DSP010", "error")}

@@ -133,11 +133,7 @@ def deepspeed_key(key: deepspeed.Key, known: deepspeed.DeepSpeedRelease) -> Sche
 def fsdp_schema(targets: Targets) -> Schema:
     """The `fsdp_config` of Transformers' TrainingArguments."""
     known = transformers.for_release(targets.transformers)
-    nested: dict[str, dict[str, Schema]] = {}
-    for name in known.fsdp_keys:
-        top, _, inner = name.partition(".")
-        nested.setdefault(top, {}).update({inner: {}} if inner else {})
-    spelled = {
-        spelling: closed(inner) if inner else {} for top, inner in nested.items() for spelling in (top, f"fsdp_{top}")
-    }
+    names = {name.partition(".")[0] for name in known.fsdp_keys}
+    # blocks inside are handed on whole (xla_fsdp_settings), so they stay open
+    spelled: dict[str, Schema] = {spelling: {} for name in names for spelling in (name, f"fsdp_{name}")}
     return {"title": f"Transformers fsdp_config ({known.release})", "type": "object", **closed(spelled)}

@@ -93,8 +93,10 @@ def questions(case: Case) -> dict[str, Question]:
     if case.kind == "quantization":
         asked = {"mode": "quantization", "fields": case.data}
         return {reader: {**asked, "reader": reader} for reader in ("accelerate", "transformers")}
-    if case.kind == "fsdp":
-        return {"trainer": {"mode": "fsdp", **asked, "world_size": 2, "arguments": {"fsdp": True}}}
+    if case.kind == "fsdp":  # a dictionary in a script or a recipe, unless it is a JSON file
+        text = case.text if case.suffix == ".json" else json.dumps(case.data)
+        fsdp: Question = {"mode": "fsdp", "files": {"fsdp.json": text}, "config": "fsdp.json"}
+        return {"trainer": {**fsdp, "world_size": 2, "arguments": {"fsdp": True}}}
     config = case.data if isinstance(case.data, dict) else {}
     batch = Batch.of(config)
     accelerate = {"batch_size": batch.micro, "gradient_accumulation_steps": batch.steps}

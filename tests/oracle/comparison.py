@@ -28,9 +28,10 @@ LEFT_OUT = (
     (re.compile(r"existing deepspeed config.*Received: /", re.DOTALL), "an absolute deepspeed_config_file is missing"),
     (re.compile(r"No module named|torch_xla"), "a package is missing"),
     (re.compile(r"is not available|not installed|requires the library"), "a package is missing"),
-    (re.compile(r"events\.out\.tfevents"), "the oracle makes no folders outside its own"),
-    (re.compile(r"bigger than default world size 1,"), "the file needs more processes than the one of its context"),
+    (re.compile(r"No such file or directory: b?'/"), "a folder of another machine is missing"),
 )
+# A DeepSpeed file does not say how many processes there are, and may ask for more than the ones it is given.
+TOO_FEW_PROCESSES = re.compile(r"bigger than default world size|must divide the stage size|_pycute/layout")
 LINE_NUMBER = re.compile(r":\d+$")
 JUDGING = Lock()
 
@@ -76,17 +77,23 @@ class Row(NamedTuple):
         return (self.outcome, self.case.kind, self.reader, why)
 
 
-def truth_of(answer: Answer) -> Truth:
-    """Read one answer of the oracle."""
+def truth_of(answer: Answer, kind: Kind = "accelerate") -> Truth:
+    """Read one answer of the oracle about a case of this kind."""
     error = answer.get("error") or {}
     if answer["verdict"] == "accepted":
         return Truth("accepted", "", {})
     if answer["verdict"] == "rejected":
-        for pattern, reason in LEFT_OUT:
-            if pattern.search(error.get("message", "")):
-                return Truth("left out", reason, error)
-        return Truth("rejected", "", error)
+        reason = reason_to_leave_out(error, kind)
+        return Truth("left out" if reason else "rejected", reason, error)
     return Truth("left out", "the oracle cannot tell" if answer["verdict"] == "undecided" else "no answer", error)
+
+
+def reason_to_leave_out(error: Mapping[str, str], kind: Kind) -> str:
+    """Why a refusal is not the config's, or an empty text."""
+    message = error.get("message", "")
+    if kind == "deepspeed" and TOO_FEW_PROCESSES.search(f"{message} {error.get('where', '')}"):
+        return "it asks for more processes than the oracle gives"
+    return next((reason for pattern, reason in LEFT_OUT if pattern.search(message)), "")
 
 
 def truth_for_any(truths: Mapping[str, Truth]) -> Truth:
@@ -113,7 +120,8 @@ class Comparison(AbstractContextManager["Comparison"]):
 
     def rows(self, case: Case) -> Iterator[Row]:
         """One row for each reader of the case, and one for all of them together where there are several."""
-        truths = {reader: truth_of(self.oracle.ask(question)) for reader, question in questions(case).items()}
+        answers = {reader: self.oracle.ask(question) for reader, question in questions(case).items()}
+        truths = {reader: truth_of(answer, case.kind) for reader, answer in answers.items()}
         if len(truths) > 1:
             yield self._row(case, ANY_READER, truth_for_any(truths))
         if case.kind == "quantization":  # the validator cannot be told which of the two reads it

@@ -94,10 +94,13 @@ class Key(NamedTuple):
 
 
 def configs() -> list[Case]:
-    """The configs whose keys are probed."""
+    """The configs whose keys are probed, with the DeepSpeed files that some of them name."""
+    companions = {file.name: file.read_text(encoding="utf-8") for file in FOLDER.glob("*.json")}
+    named = sorted(FOLDER.glob("*.yaml"))
+    texts = {file.stem: file.read_text(encoding="utf-8") for file in named}
     return [
-        Case(file.stem, "accelerate", file.read_text(encoding="utf-8"), group="liveness")
-        for file in sorted(FOLDER.glob("*.yaml"))
+        Case(name, "accelerate", text, group="liveness", files={k: v for k, v in companions.items() if k in text})
+        for name, text in texts.items()
     ]
 
 

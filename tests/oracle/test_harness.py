@@ -169,6 +169,13 @@ def test_refusals_that_are_not_the_configs_are_left_out() -> None:
     assert row("rejected", "accepted", absent.replace("/data/", "")).outcome == "missed"
 
 
+def test_a_deepspeed_file_that_asks_for_more_processes_is_left_out() -> None:
+    error = {"type": "RuntimeError", "message": "Mesh should not be bigger than default world size 1", "where": "t:f:1"}
+    answer = {"verdict": "rejected", "error": error}
+    assert truth_of(answer, "deepspeed").verdict == "left out"
+    assert truth_of(answer, "accelerate").verdict == "rejected"  # which names the number itself
+
+
 def test_a_lone_deepspeed_file_is_accepted_if_anybody_takes_it() -> None:
     yes, no, open_ = Truth("accepted", "", {}), Truth("rejected", "", {"type": "E"}), Truth("left out", "no GPU", {})
     assert truth_for_any({"a": no, "b": yes, "c": open_}) == yes

@@ -213,9 +213,19 @@ def read(file: DeepSpeedFile) -> Reading | None:
     """Follow the file to DeepSpeed; None when it holds no mapping, or none that this reader gets to see."""
     if not isinstance(file.document.data, dict) or (file.huggingface and not is_json_at_heart(file.document)):
         return None
-    data = copied(file.document.data)
-    filled = fill(data, file) if file.huggingface else frozenset()
-    return Reading(file, data, filled)
+    if file.huggingface:
+        data = copied(file.document.data)
+        return Reading(file, data, fill(data, file))
+    return Reading(file, by_hjson(file.document.data), frozenset())
+
+
+def by_hjson(data: Any) -> Any:
+    """A copy with the numbers as Hjson gives them to DeepSpeed: 2.0 and 5e8 are integers, up to ten digits."""
+    if isinstance(data, dict):
+        return {name: by_hjson(value) for name, value in data.items()}
+    if isinstance(data, list):
+        return [by_hjson(item) for item in data]
+    return int(data) if isinstance(data, float) and abs(data) < 1e10 and data.is_integer() else data
 
 
 def is_json_at_heart(document: Document) -> bool:

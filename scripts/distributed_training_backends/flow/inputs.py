@@ -55,7 +55,7 @@ def cluster_inputs(document: Document, targets: Targets, context: Context) -> di
 
 
 def lone_inputs(document: Document) -> dict[str, Any]:
-    """The input of a lone file of another kind: fsdp_file, parallelism_file, fp8_file, quantization or trainer."""
+    """The inputs of a lone file: fsdp_file, parallelism_file, fp8_file, quantization or trainer; and lone for any."""
     names = {
         "fsdp": "fsdp_file",
         "parallelism": "parallelism_file",
@@ -63,4 +63,4 @@ def lone_inputs(document: Document) -> dict[str, Any]:
         "quantization": "quantization",
         "trainer": "trainer",
     }
-    return {names[document.kind]: document}
+    return {names[document.kind]: document, "lone": document}

@@ -16,6 +16,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "sagemaker": ("sagemaker",),
     "cross_file": ("deepspeed_launch",),
     "packages": ("absent",),
+    "lone_text": ("lone",),
     "launch_counts": ("launch",),
     "launch_machines": ("launch",),
     "fsdp_settings": ("fsdp",),

@@ -98,8 +98,20 @@ def is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+def is_numeral(text: str) -> bool:
+    """Tell whether a text is what float() takes."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def is_kind(value: object, kind: str) -> bool:
-    """Tell whether a value is of a JSON kind; "number" and "int" leave out true and false."""
+    """Tell whether a value is of a JSON kind; "number" and "int" leave out true and false.
+
+    "items" is a list that is not empty, "numeral" a text that is a number.
+    """
     kinds: dict[str, bool] = {
         "number": is_number(value),
         "int": isinstance(value, int) and not isinstance(value, bool),
@@ -107,6 +119,8 @@ def is_kind(value: object, kind: str) -> bool:
         "null": value is None,
         "mapping": isinstance(value, dict),
         "list": isinstance(value, list),
+        "items": isinstance(value, list) and bool(value),
+        "numeral": isinstance(value, str) and is_numeral(value),
         "bool": isinstance(value, bool),
     }
     return kinds[kind]

@@ -132,4 +132,6 @@ def passes(value: Any, row: dict[str, Any]) -> bool:
         return value in row["one_of"]
     if not any(is_kind(value, kind) for kind in row["takes"]):
         return False
-    return not (isinstance(value, (int, float)) and "gt" in row and not value > row["gt"])
+    if not isinstance(value, (int, float)):
+        return True
+    return not ("gt" in row and value <= row["gt"]) and not ("ge" in row and value < row["ge"])

@@ -129,9 +129,9 @@ def argument_of_another_class(trainer: Document, targets: Targets) -> Iterator[H
 
 
 def weight(names: list[str]) -> Severity | None:
-    """What scripts commonly read from the same file is worth no warning."""
-    common = ("model_", "dataset", "tokenizer", "max_seq", "max_length", "lora_", "use_peft", "packing", "attn_")
-    return Severity.INFO if all(name.startswith(common) for name in names) else None
+    """A file with what scripts commonly read beside TrainingArguments is shared on purpose: no warning."""
+    common = ("model_name", "dataset", "tokenizer_name", "max_seq_length", "lora_", "use_peft", "attn_implementation")
+    return Severity.INFO if any(name.startswith(common) for name in names) else None
 
 
 @rule("TRN013", "argument-missing", error="..4.48.99", of="transformers")

@@ -22,6 +22,9 @@ from distributed_training_backends.versions import covers, describe, parse
 
 DATA = "trainer_fsdp.json"
 PREFIX = "fsdp_"
+# All of these go to XLA's own FSDP class; with xla, the TPU module also wraps by size or by class.
+SETTINGS = "xla_fsdp_settings."
+READ_WITH_XLA = ("min_num_params", "transformer_layer_cls_to_wrap")
 Row = Mapping[str, Any]
 
 
@@ -203,6 +206,8 @@ def unread(config: FsdpConfig) -> Iterator[tuple[str, str, Repair | None]]:
     """(name, reason, fix) for the entries that a release does not look at with these settings."""
     known = transformers.for_release(config.release).fsdp_keys
     for name, (_, pointer) in config.entries.items():
+        if name.startswith(SETTINGS) and config.xla:
+            continue
         if name not in known:
             yield name, *explanation(config, name, pointer)
         elif reason := not_with_these(config, name):
@@ -217,7 +222,7 @@ def not_with_these(config: FsdpConfig, name: str) -> str:
     if any(row.get("xla_only") for row in found):
         return "" if name.startswith("xla_fsdp_settings.") else "it is read with xla: true only"
     if config.xla:
-        return "with xla: true it is not read"
+        return "" if name in READ_WITH_XLA else "with xla: true it is not read"
     if any("policy" in row.get("when", {}) for row in found):
         wanted = next(row["when"]["policy"] for row in found if "policy" in row.get("when", {}))
         return f"it is read with auto_wrap_policy: {wanted} only, here it is {config.policy}"

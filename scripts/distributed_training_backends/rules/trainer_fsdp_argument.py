@@ -212,5 +212,5 @@ def fsdp_as_text(trainer: Document) -> Iterator[Hit]:
 def translated(value: Any) -> str:
     """The settings that the words stand for."""
     settings = {"shard_grad_op": "reshard_after_forward: false", "offload": "cpu_offload: true"}
-    found = [settings[word] for word in words_of(value) if word in settings]
+    found = [settings[word] for word in words_of(value) if isinstance(word, str) and word in settings]
     return ", ".join(found) or "nothing more"
