@@ -73,5 +73,5 @@ def test_the_status_of_a_step() -> None:
     assert gate.status_of([sys.executable, "-c", "raise SystemExit(3)"], {}, 60) == 3
     assert gate.run(gate.Step("fine", [sys.executable, "-c", ""]), time.monotonic() + 60)
     assert not gate.run(gate.Step("wrong", [sys.executable, "-c", "raise SystemExit(1)"]), time.monotonic() + 60)
-    look = [sys.executable, "-c", "import sys; raise SystemExit(not 0 < float(sys.argv[1]) <= 1)", gate.LEFT]
+    look = [sys.executable, "-c", "import sys; raise SystemExit(not 0 < float(sys.argv[1]) <= 6)", gate.LEFT]
     assert gate.run(gate.Step("timed", look), time.monotonic() + 60)
