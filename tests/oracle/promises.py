@@ -19,7 +19,8 @@ def broken(rows: Iterable[Row]) -> list[str]:
     """One line for each promise that is not kept."""
     main = [row for row in rows if is_main(row) and row.outcome != "left out"]
     real = [row for row in main if row.case.group == "corpus"]
-    changed = [row for row in main if row.case.group in KINDS]
+    # A change may leave a quantization file with the names of one of its two readers; it is then judged for that one.
+    changed = [row for row in main if row.case.group in KINDS and row.case.kind != "quantization"]
     return [*false_errors(real), *disagreeing(main, release_name, RELEASE), *disagreeing(changed, group_name, CHANGE)]
 
 
