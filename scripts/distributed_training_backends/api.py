@@ -1,14 +1,14 @@
-"""What the doors call: validate files or texts, list and explain rules. Nothing here prints or exits."""
+"""What the doors call: validate files or texts, list and explain rules, look up. Nothing here prints or exits."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from os.path import dirname, isdir, isfile, join, normpath
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from distributed_training_backends import validate
-from distributed_training_backends.model import Context, Kind, Report, Targets
+from distributed_training_backends.model import BadQueryError, Context, Kind, LookupReport, Report, Targets
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.rules import catalog
 from distributed_training_backends.rules.registry import RULES, Rule
@@ -19,12 +19,14 @@ from distributed_training_backends.sources.reading import Raw, find_files, first
 from distributed_training_backends.validate import Options
 
 __all__ = [
+    "BadQueryError",
     "Context",
     "Options",
     "Targets",
     "default_targets",
     "editor_schema",
     "explain",
+    "look_up",
     "rules",
     "validate_paths",
     "validate_text",
@@ -161,3 +163,16 @@ def explain(code: str) -> str | None:
     catalog.load()
     rule = RULES.get(code.upper())
     return f"{rule.code} {rule.name}\n\n{rule.documentation}\n\nSee {rule.page}\n" if rule else None
+
+
+def look_up(
+    query: str,
+    detail: Literal["concise", "full"] = "concise",
+    limit: int = 5,
+    offset: int = 0,
+    targets: Targets | None = None,
+) -> LookupReport:
+    """Find the sections of the reference that answer a question; raises BadQueryError, which says why, in one line."""
+    from distributed_training_backends.lookup import search  # needs markdown-it-py, which validating does not
+
+    return search.look_up(query, targets or default_targets(), detail, limit, offset)

@@ -19,6 +19,9 @@ LIBRARIES = ("accelerate", "deepspeed", "transformers", "torch")
 WIDTH = 120
 CANNOT_JUDGE = 2
 INTERRUPTED = 130
+FILES = "%(prog)s [options] PATH [PATH ...]"
+# By module, what a part of the program cannot do without: the distribution, and what needs it.
+NEEDED = {"yaml": ("PyYAML", "YAML files need"), "markdown_it": ("markdown-it-py", "look-up needs")}
 
 
 class UsageError(Exception):
@@ -28,10 +31,10 @@ class UsageError(Exception):
 class Parser(argparse.ArgumentParser):
     """A parser that reports a wrong call in one line and knows options with underscores, as Accelerate's are."""
 
-    def __init__(self, prog: str, summary: str, examples: str) -> None:
+    def __init__(self, prog: str, summary: str, examples: str, usage: str = FILES) -> None:
         super().__init__(
             prog=prog,
-            usage="%(prog)s [options] PATH [PATH ...]",
+            usage=usage,
             description=summary,
             epilog=f"examples:\n{examples}",
             formatter_class=formatter,
@@ -224,8 +227,9 @@ def guarded(prog: str, body: Callable[[Sequence[str] | None], int], argv: Sequen
 def _explained(error: Exception) -> str:
     if isinstance(error, UsageError):
         return str(error)
-    if isinstance(error, ModuleNotFoundError) and error.name == "yaml":
-        return f"PyYAML is missing, which YAML files need; run: {sys.executable} -m pip install PyYAML"
+    if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
+        package, purpose = NEEDED[error.name]
+        return f"{package} is missing, which {purpose}; run: {sys.executable} -m pip install {package}"
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     return internal(error)

@@ -1,0 +1,73 @@
+"""From a question to a report: find, rank, quote, and say what was left out or may have been meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from distributed_training_backends.lookup.excerpt import text_of
+from distributed_training_backends.lookup.index import Index, the_index
+from distributed_training_backends.lookup.query import Query, read_query
+from distributed_training_backends.lookup.ranking import known_names, ranked
+from distributed_training_backends.model import LookupReport, Section, Targets
+
+Detail = Literal["concise", "full"]
+LENGTHS = {"concise": (1200, 400), "full": (8000, 8000)}  # characters of the first section and of each other one
+MOST_SECTIONS = 50
+MOST_SUGGESTIONS = 3
+LIKENESS = 0.75
+
+
+def look_up(query: str, targets: Targets, detail: Detail = "concise", limit: int = 5, offset: int = 0) -> LookupReport:
+    """Find the sections that answer a question. Raises BadQueryError for what cannot be looked up."""
+    index, asked = the_index(), read_query(query)
+    found = [number for _, number in ranked(asked, index)][:MOST_SECTIONS]
+    shown = found[offset : offset + limit]
+    sections = tuple(quoted(index, number, asked, detail, place == 0) for place, number in enumerate(shown))
+    following = offset + len(shown)
+    suggestions = tuple(suggested(asked, index))
+    return LookupReport(
+        query=asked.text,
+        targets=targets,
+        total=len(found),
+        offset=offset,
+        next_offset=following if shown and following < len(found) else -1,
+        sections=sections,
+        suggestions=suggestions,
+        notes=(),
+        summary=summary(sections, len(found), offset, suggestions, index),
+    )
+
+
+def quoted(index: Index, number: int, query: Query, detail: Detail, is_first: bool) -> Section:
+    """A section as the report shows it."""
+    section = index.sections[number]
+    text, truncated = text_of(section, query, LENGTHS[detail][0 if is_first else 1])
+    return Section(section.reference, section.title, section.page_title, text, truncated)
+
+
+def suggested(query: Query, index: Index) -> Iterator[str]:
+    """Names like those asked for that nothing is called."""
+    from difflib import get_close_matches
+
+    known = known_names(query, index)
+    for name in query.names:
+        if name not in known and name.rpartition(".")[2] not in known:
+            yield from get_close_matches(name, index.names, MOST_SUGGESTIONS, LIKENESS)
+
+
+def summary(sections: tuple[Section, ...], total: int, offset: int, suggestions: tuple[str, ...], index: Index) -> str:
+    """The answer in one line: how much was found, what is left out, and what may have been meant."""
+    meant = f"did you mean {' or '.join(suggestions)}?" if suggestions else ""
+    if not total:
+        pages = ", ".join(dict.fromkeys(section.page for section in index.sections))
+        return f"Nothing fits; {meant or f'the pages are {pages}'}"
+    if not sections:
+        return f"Only {total} sections fit; offset {offset} is beyond them"
+    parts = [f"Sections {offset + 1} to {offset + len(sections)} of {total} that fit, the best first"]
+    parts += [meant] if meant else []
+    if any(section.truncated for section in sections):
+        parts.append("[…] marks what is left out; more with detail full")
+    if offset + len(sections) < total:
+        parts.append(f"the next with offset {offset + len(sections)}")
+    return "; ".join(parts)

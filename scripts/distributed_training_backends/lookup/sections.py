@@ -1,0 +1,128 @@
+"""Reference pages as sections: each heading starts one, and its text falls into units that can stand alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from markdown_it import MarkdownIt
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+# Inline text is read with the two patterns below: parsing it as well doubles the time and gives nothing more.
+BLOCKS = MarkdownIt("commonmark").enable("table")
+BLOCKS.core.ruler.enableOnly(["normalize", "block"])
+CODE = re.compile(r"`([^`\n]+)`")
+LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+HTML = re.compile(r"</?[a-z]+>|&[a-z]+;")
+_NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
+_LEADING_CODE = re.compile(r"(?:[-*+]|\d+\.)?\s*((?:`[^`\n]+`(?:,| and| or|/|\s)*)+)")
+_LEADING_BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
+
+
+class Unit(NamedTuple):
+    """A paragraph, a block of code, an item of a list or a row of a table; `head` is the head of its table."""
+
+    kind: str
+    text: str
+    head: str = ""
+
+
+class PageSection(NamedTuple):
+    """What stands under a heading, and the names that it defines: those in the heading, and those that start a unit."""
+
+    page: str
+    page_title: str
+    title: str
+    anchor: str
+    level: int
+    units: tuple[Unit, ...]
+    defines: tuple[str, ...]
+
+    @property
+    def reference(self) -> str:
+        """The path of the page with the anchor of the section."""
+        return f"{self.page}#{self.anchor}"
+
+
+def parse_page(page: str, text: str) -> list[PageSection]:
+    """Take a page apart. A heading that repeats its parent's and a colon ("FSD001: …") belongs to the parent."""
+    lines = text.split("\n")
+    anchors: dict[str, int] = {}
+    found: list[tuple[int, str, str, list[Unit]]] = []
+    tokens = BLOCKS.parse(text)
+    for place, token in enumerate(tokens):
+        if token.level or token.map is None:
+            continue
+        if token.type == "heading_open":
+            title = plain(tokens[place + 1].content)
+            anchor = unique(slug(title), anchors)
+            if found and title.startswith(found[-1][1] + ":"):
+                found[-1][3].append(Unit("text", title.removeprefix(found[-1][1] + ":").strip() + ":"))
+            else:
+                found.append((int(token.tag[1:]), title, anchor, []))
+        elif found:
+            found[-1][3].extend(units_of(token, lines))
+    page_title = found[0][1] if found else page
+    return [
+        PageSection(page, page_title, title, anchor, level, tuple(units), tuple(definitions(title, units)))
+        for level, title, anchor, units in found
+    ]
+
+
+def units_of(token: Token, lines: Sequence[str]) -> Iterator[Unit]:
+    """The units of one block of a page."""
+    start, end = token.map or (0, 0)
+    text = "\n".join(lines[start:end]).rstrip()
+    if token.type == "table_open":
+        head = "\n".join(lines[start : start + 2])
+        yield from (Unit("row", line, head) for line in lines[start + 2 : end] if line.strip())
+    elif token.type in ("bullet_list_open", "ordered_list_open"):
+        yield from (Unit("item", item) for item in items(text))
+    elif token.type == "fence":
+        yield Unit("code", text)
+    elif token.type != "html_block" and text:
+        yield Unit("text", text)
+
+
+def items(text: str) -> Iterator[str]:
+    """The items of a list, each with what is indented below it."""
+    item: list[str] = []
+    for line in text.split("\n"):
+        if item and re.match(r"(?:[-*+]|\d+\.)\s", line):
+            yield "\n".join(item).rstrip()
+            item = []
+        item.append(line)
+    yield "\n".join(item).rstrip()
+
+
+def definitions(title: str, units: Sequence[Unit]) -> Iterator[str]:
+    """The names that a section is about: its heading, and the code or bold text with which a unit starts."""
+    yield title
+    for unit in units:
+        if unit.kind == "row":
+            yield from CODE.findall(unit.text.strip().lstrip("|").split("|")[0])
+        elif unit.kind == "item":
+            leading = _LEADING_CODE.match(unit.text)
+            yield from CODE.findall(leading.group(1)) if leading else ()
+        elif bold := _LEADING_BOLD.match(unit.text):
+            yield bold.group(1)
+
+
+def plain(text: str) -> str:
+    """Text without the marks for code, links and HTML."""
+    return HTML.sub(" ", LINK.sub(r"\1", text)).replace("`", "").replace("\\|", "|").strip()
+
+
+def slug(title: str) -> str:
+    """The anchor that GitHub gives a heading."""
+    return _NOT_IN_ANCHORS.sub("", title.lower()).replace(" ", "-")
+
+
+def unique(anchor: str, taken: dict[str, int]) -> str:
+    """The anchor with a number where a heading comes again."""
+    count = taken.get(anchor, 0)
+    taken[anchor] = count + 1
+    return f"{anchor}-{count}" if count else anchor

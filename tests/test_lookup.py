@@ -1,0 +1,156 @@
+"""Look-up: what a query is, what is found first, how much is shown, and what happens to bad input."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from distributed_training_backends import api, cli_lookup
+from distributed_training_backends.lookup.sections import parse_page
+from distributed_training_backends.model import LookupReport
+from distributed_training_backends.render.lookup import lookup_data
+from distributed_training_backends.resources import load_json
+
+PAGE = """\
+# A page about gates
+
+Opening words.
+
+## `gate_width` and more
+
+<!-- a remark -->
+
+| key | meaning |
+|---|---|
+| `gate_width` | how wide, see [the other](#other) |
+| `gate_height`, `gate_depth` | the rest |
+
+- `--gate-width`: the flag
+- a plain item
+  that goes on
+
+```text
+# no heading
+```
+
+## Other
+
+Text.
+
+### Other: an example
+
+More text.
+
+## Other
+"""
+
+
+def references(report: LookupReport) -> list[str]:
+    return [section.reference for section in report.sections]
+
+
+def test_a_page_falls_into_sections_with_the_anchors_of_github() -> None:
+    sections = parse_page("references/gates.md", PAGE)
+    assert [(section.anchor, section.level) for section in sections] == [
+        ("a-page-about-gates", 1),
+        ("gate_width-and-more", 2),
+        ("other", 2),
+        ("other-1", 2),
+    ]
+    assert {section.page_title for section in sections} == {"A page about gates"}
+    assert sections[1].reference == "references/gates.md#gate_width-and-more"
+    assert sections[1].defines == ("gate_width and more", "gate_width", "gate_height", "gate_depth", "--gate-width")
+    assert [unit.kind for unit in sections[1].units] == ["row", "row", "item", "item", "code"]
+    assert sections[1].units[3].text == "- a plain item\n  that goes on"
+
+
+def test_a_heading_that_repeats_its_parents_is_part_of_its_section() -> None:
+    other = parse_page("references/gates.md", PAGE)[2]
+    assert [unit.text for unit in other.units] == ["Text.", "an example:", "More text."]
+
+
+@pytest.mark.parametrize("query", ["FSD001", "fsd001", "`FSD001`", "error[FSD001]", "fsdp-value"])
+def test_a_rule_finds_its_section_first(query: str) -> None:
+    assert references(api.look_up(query))[0] == "references/rules/fsdp.md#fsd001"
+
+
+def test_limit_and_offset_walk_through_all_that_fits() -> None:
+    whole = api.look_up("gradient accumulation", limit=20)
+    assert whole.total >= 6
+    first, second = (api.look_up("gradient accumulation", limit=3, offset=offset) for offset in (0, 3))
+    assert references(first) + references(second) == references(whole)[:6]
+    assert (first.next_offset, second.offset) == (3, 3)
+    beyond = api.look_up("gradient accumulation", offset=first.total)
+    assert (beyond.sections, beyond.next_offset, beyond.exit_code) == ((), -1, 0)
+
+
+@pytest.mark.parametrize("detail", ["concise", "full"])
+def test_the_output_has_its_published_shape(detail: str) -> None:
+    schema = load_json("schemas/lookup_report.schema.json")
+    Draft202012Validator.check_schema(schema)
+    for query in ("fsdp_version", "qwxyz", "fsdp_versoin", "why is my key ignored"):
+        data = lookup_data(api.look_up(query, "full" if detail == "full" else "concise"))
+        Draft202012Validator(schema).validate(json.loads(json.dumps(data)))
+
+
+def test_what_is_left_out_is_marked() -> None:
+    short, long = (api.look_up("FSD001", detail).sections[0] for detail in ("concise", "full"))
+    assert short.truncated
+    assert "[…]" in short.text
+    assert len(short.text) < len(long.text)
+    assert ("[…]" in long.text) == long.truncated
+
+
+def test_a_misspelt_name_brings_a_suggestion() -> None:
+    report = api.look_up("fsdp_reshard_after_foward")
+    assert "fsdp_reshard_after_forward" in report.suggestions
+    assert "did you mean fsdp_reshard_after_forward" in report.summary
+
+
+def test_nothing_that_fits_is_said_with_the_pages_there_are() -> None:
+    report = api.look_up("qwxyz")
+    assert (report.total, report.exit_code) == (0, 1)
+    assert "references/rules/fsdp.md" in report.summary
+
+
+@pytest.mark.parametrize("query", ["", "  \n", "x" * 10_001, "a\x00b", "caf\udce9", "…!?", "\x1b[31m\x1b[0m"])
+def test_what_cannot_be_looked_up_is_refused_in_a_line(query: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(api.BadQueryError):
+        api.look_up(query)
+    assert cli_lookup.main([query]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("lookup-reference: the query ")
+    assert shown.err.count("\n") == 1
+
+
+def test_colours_of_a_pasted_line_are_no_part_of_it() -> None:
+    assert api.look_up("\x1b[31mFSD001\x1b[0m").query == "FSD001"
+
+
+def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli_lookup.main(["--rdzv_backend", "--limit", "1"]) == 0
+    assert capsys.readouterr().out.startswith("references/")
+    assert cli_lookup.main(["FSD001", "--output-format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["sections"][0]["reference"] == "references/rules/fsdp.md#fsd001"
+    assert cli_lookup.main(["qwxyz"]) == 1
+    assert cli_lookup.main(["fsdp", "--limt", "3"]) == 2
+    assert "unrecognized arguments: --limt" in capsys.readouterr().err
+
+
+def test_a_missing_package_ends_in_the_line_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("distributed_training_backends.lookup")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "markdown_it", None)
+    assert cli_lookup.main(["FSD001"]) == 2
+    expected = f"markdown-it-py is missing, which look-up needs; run: {sys.executable} -m pip install markdown-it-py\n"
+    assert capsys.readouterr().err == f"lookup-reference: {expected}"
+
+
+def test_the_words_have_their_shape() -> None:
+    Draft202012Validator(load_json("schemas/lookup.schema.json")).validate(load_json("lookup.json"))
