@@ -38,6 +38,7 @@ WORDS = {
     "bait": Word(Severity.WARNING, "risk"),
     "trap": Word(Severity.ERROR, "limit"),
     "loop": Word(Severity.ERROR, "loop "),
+    "dull": Word(Severity.WARNING, "keen"),
     "warn": Word(Severity.WARNING),
     "odd": Word(Severity.INFO),
 }

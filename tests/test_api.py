@@ -110,3 +110,74 @@ def test_rules_are_listed_once_and_explained() -> None:
     assert listed == sorted(set(listed))
     assert "rdzv_backend" in str(api.explain("acc030"))
     assert api.explain("ACC999") is None
+
+
+ACCELERATE_FILE = "distributed_type: MULTI_GPU\nnum_processes: [8]\nbogus: 1\n"
+
+
+@pytest.mark.parametrize("second", ["main.yaml", "other.yaml"])
+def test_a_reference_to_an_accelerate_file_hides_nothing(
+    second: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    named = f"distributed_type: DEEPSPEED\nbogus: 1\ndeepspeed_config: {{deepspeed_config_file: {second}}}\n"
+    Path("other.yaml").write_text(ACCELERATE_FILE)
+    Path("main.yaml").write_text(named)
+    found = codes(api.validate_paths(["main.yaml", "other.yaml"], OPTIONS), Severity.ERROR)
+    assert {("main.yaml", "ACC003"), ("other.yaml", "ACC003"), ("other.yaml", "LCH002"), (second, "DSP001")} <= {*found}
+
+
+def test_a_file_of_another_kind_is_not_mended_as_a_deepspeed_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("acc.json").write_text(json.dumps({"distributed_type": "FSDP", "num_processes": 8, "mixed_precision": "no"}))
+    Path("main.yaml").write_text(LINKED.replace("ds.json", "acc.json"))
+    report = api.validate_paths(["main.yaml", "acc.json"], OPTIONS)
+    found = [finding for file in report.files for finding in file.findings if finding.code.startswith("DSP")]
+    assert found
+    assert all(finding.fix is None for finding in found)
+
+
+def test_a_named_file_that_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("config.yaml").write_text(LINKED)
+    Path("ds.json").write_bytes(b'{"a": "\xff"}')
+    report = api.validate_paths(["config.yaml"], OPTIONS)
+    assert [(file.path, file.verdict) for file in report.files] == [
+        ("config.yaml", "accepted"),
+        ("ds.json", "unreadable"),
+    ]
+    assert report.exit_code == 2
+
+
+def test_a_walk_tells_what_looks_like_ours_and_cannot_be_judged(tmp_path: Path) -> None:
+    (tmp_path / "accelerate.yaml").write_bytes("distributed_type: NO\n".encode("utf-16"))
+    (tmp_path / "ours.yaml").write_bytes(b"distributed_type: MULTI_GPU\nnum_processes: 2\n# caf\xe9\n")
+    (tmp_path / "theirs.yaml").write_bytes(b"caf\xe9: 1\n")
+    (tmp_path / "data.json").write_text("[" * 200)
+    (tmp_path / "many.json").write_text(json.dumps({f"word{number}": number for number in range(60_000)}))
+    report = api.validate_paths([str(tmp_path)], OPTIONS)
+    assert [Path(file.path).name for file in report.files] == ["accelerate.yaml", "ours.yaml"]
+    assert report.exit_code == 2
+
+
+def test_every_block_of_a_page_is_judged() -> None:
+    block = "```yaml\ndistributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_version: {}\n```\n"
+    page = f"Some words.\n{block.format(2)}More words.\n{block.format(7)}"
+    report = api.validate_text(page, OPTIONS, "-")
+    places = [
+        (file.path, one.code, one.place.line) for file in report.files for one in file.findings if one.code == "FSD007"
+    ]
+    assert places == [("-", "FSD007", 13)]
+
+
+def test_releases_that_are_not_known_are_told() -> None:
+    targets = api.default_targets()._replace(accelerate="0.1.0", deepspeed="0.19.99", transformers="4.57.3")
+    assert list(api.about_targets(targets)) == [
+        "accelerate 0.1.0 is older than what is known here: judged like 0.20.0",
+        "deepspeed 0.19.99 is newer than what is known here: judged like 0.19.8",
+    ]
+    assert list(api.about_targets(api.default_targets()._replace(accelerate="1.12.5"))) == [
+        "accelerate 1.12.5 is no release that is known here: judged like 1.12.0"
+    ]

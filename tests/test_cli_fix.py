@@ -53,7 +53,7 @@ def test_fixes_that_make_things_worse_are_not_written(run: Run) -> None:
     status, _, err = run("x.yaml", "--fix")
     assert Path("x.yaml").read_text() == "a: trap\n"
     assert status == 1
-    assert err == "x.yaml: not fixed, because the fixes together would lead to an unreadable file; please report it\n"
+    assert err == "x.yaml:1: ACC001 not fixed: write limit would lead to a file that cannot be judged\n"
 
 
 def test_a_fix_may_uncover_another_error_of_a_refused_file(run: Run) -> None:
@@ -67,7 +67,7 @@ def test_a_fix_that_leads_an_accepted_file_to_an_error_is_not_written(run: Run) 
     Path("x.yaml").write_text("a: bait\n")
     status, _, err = run("x.yaml", "--fix")
     assert (status, Path("x.yaml").read_text()) == (0, "a: bait\n")
-    assert err == "x.yaml: not fixed, because the fixes together would lead to ACC001; please report it\n"
+    assert err == "x.yaml:1: ACC001 not fixed: write risk would lead to ACC001\n"
 
 
 def test_fixes_that_never_end_are_bounded(run: Run, judge: FakeJudge) -> None:
@@ -105,3 +105,18 @@ def test_fixing_one_file_sees_the_others(run: Run, judge: FakeJudge) -> None:
     Path("ds.json").write_text("{}")
     run("x.yaml", "./ds.json", "--diff")
     assert judge.calls[1] == ("x.yaml", {"./ds.json": "{}", "ds.json": "{}"})
+
+
+def test_a_harmful_fix_leaves_the_others_alone(run: Run) -> None:
+    Path("x.yaml").write_text("a: bait\nb: dull\n")
+    status, _, err = run("x.yaml", "--fix")
+    assert (status, Path("x.yaml").read_text()) == (0, "a: bait\nb: keen\n")
+    assert "x.yaml:1: ACC001 not fixed: write risk would lead to ACC001\n" in err
+
+
+def test_a_report_never_replaces_a_config(run: Run) -> None:
+    Path("x.yaml").write_text("a: confg\n")
+    for extra in ((), ("--fix",), ("--diff",)):
+        status, _, err = run("x.yaml", "--output-file", "./x.yaml", *extra)
+        assert (status, Path("x.yaml").read_text()) == (2, "a: confg\n")
+        assert "--output-file ./x.yaml is one of the configs" in err

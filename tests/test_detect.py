@@ -146,11 +146,11 @@ def test_a_pasted_page_is_read_by_its_block() -> None:
 def test_a_file_with_a_block_is_still_what_its_reader_refuses() -> None:
     document = loaded(FENCED, "README.yaml")
     assert document.data == {"distributed_type": "FSDP", "num_processes": 8}
-    assert [defect.name for defect in document.defects] == ["syntax-error", "fragment"]
+    assert [defect.name for defect in document.defects] == ["fragment", "syntax-error"]
     script = loaded(HEREDOC, "run.sh")
     assert (script.kind, script.data) == ("deepspeed", {"zero_optimization": {"stage": 2}})
     assert script.raw("zero_optimization", "stage") == "2"
-    assert [defect.name for defect in script.defects] == ["syntax-error", "fragment"]
+    assert [defect.name for defect in script.defects] == ["fragment", "syntax-error"]
 
 
 def test_the_first_block_that_is_a_config_counts() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from os.path import dirname, isdir, isfile, join, normpath
+from os.path import dirname, exists, isdir, join, normpath
 from typing import Any, Literal, NamedTuple
 
 from distributed_training_backends import validate
@@ -12,17 +12,27 @@ from distributed_training_backends.model import BadQueryError, Context, Kind, Lo
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.rules import catalog
 from distributed_training_backends.rules.registry import RULES, Rule
+from distributed_training_backends.sources.detect import detect, named_like_ours
 from distributed_training_backends.sources.document import Document
 from distributed_training_backends.sources.limits import Unreadable
-from distributed_training_backends.sources.load import load
-from distributed_training_backends.sources.reading import Raw, find_files, first_newline, read_path, read_stdin
-from distributed_training_backends.validate import Options
+from distributed_training_backends.sources.load import load, load_all
+from distributed_training_backends.sources.reading import (
+    Raw,
+    find_files,
+    first_newline,
+    glimpse,
+    read_path,
+    read_stdin,
+)
+from distributed_training_backends.validate import Options, Unit
+from distributed_training_backends.versions import nearest, parse
 
 __all__ = [
     "BadQueryError",
     "Context",
     "Options",
     "Targets",
+    "about_targets",
     "default_targets",
     "editor_schema",
     "explain",
@@ -41,6 +51,20 @@ def default_targets() -> Targets:
     return Targets(newest["accelerate"], newest["deepspeed"], newest["transformers"], newest["torch"])
 
 
+def about_targets(targets: Targets) -> Iterator[str]:
+    """Say which releases are judged like another one, because they are not known here."""
+    for library, release in targets.items():
+        newest = default_targets().of(library)
+        known = tuple(load_json(f"{library}.json")["releases"]) if release != newest and library != "torch" else ()
+        oldest = min(known, key=parse, default=newest)
+        if parse(release) > parse(newest):
+            yield f"{library} {release} is newer than what is known here: judged like {newest}"
+        elif known and parse(release) < parse(oldest):
+            yield f"{library} {release} is older than what is known here: judged like {oldest}"
+        elif known and library != "transformers" and parse(release) not in map(parse, known):
+            yield f"{library} {release} is no release that is known here: judged like {nearest(release, known)}"
+
+
 def validate_paths(paths: Sequence[str], options: Options, stdin: bytes | None = None) -> Report:
     """Judge files as one run. "-" is the bytes given as `stdin`; directories are walked for files of our kinds."""
     sources = [source for path in paths for source in read_all(path, stdin, options.kind)]
@@ -54,7 +78,7 @@ def validate_text(text: str, options: Options, path: str = "<text>", files: Mapp
     def read(name: str) -> Raw | None:
         return from_text(name, companions[name]) if name in companions else None
 
-    return judged([parsed(from_text(path, text), options.kind)], options, read)
+    return judged(parsed(from_text(path, text), options.kind), options, read)
 
 
 def from_text(path: str, text: str) -> Raw:
@@ -65,7 +89,7 @@ def from_text(path: str, text: str) -> Raw:
 
 def read_file(path: str) -> Raw | Unreadable | None:
     """Read a file that another one names; None when there is none."""
-    return read_path(path) if isfile(path) else None
+    return read_path(path) if exists(path) else None
 
 
 def read_all(path: str, stdin: bytes | None, kind: Kind | None) -> Iterator[Document | Unreadable]:
@@ -74,29 +98,50 @@ def read_all(path: str, stdin: bytes | None, kind: Kind | None) -> Iterator[Docu
     What a directory holds besides is passed over, and with a `kind` the files of other kinds too.
     """
     if path == "-" and stdin is not None:
-        yield parsed(read_stdin(stdin), kind)
+        yield from parsed(read_stdin(stdin), kind)
     elif isdir(path):
-        for name in find_files(path):
-            found = parsed(read_path(name), None)
-            if isinstance(found, Document) and kind in (None, found.kind):
-                yield found
+        yield from read_below(path, kind)
     else:
-        yield parsed(read_path(path), kind)
+        yield from parsed(read_path(path), kind)
 
 
-def parsed(raw: Raw | Unreadable, kind: Kind | None) -> Document | Unreadable:
-    """Parse what could be read."""
-    return raw if isinstance(raw, Unreadable) else load(raw, kind)
+def read_below(directory: str, kind: Kind | None) -> Iterator[Document | Unreadable]:
+    """Read the files below a directory; what cannot be judged is told where it looks like one of our kinds."""
+    for found in find_files(directory):
+        for one in [found] if isinstance(found, Unreadable) else parsed(read_path(found), None):
+            if isinstance(one, Document):
+                wanted = kind in (None, one.kind)
+            else:
+                wanted = one is found or (one.reason != "unknown-kind" and seems_ours(one))
+            if wanted:
+                yield one
+
+
+def seems_ours(unread: Unreadable) -> bool:
+    """Tell by its name, and by what can be made out of its first part, whether a file is a config of ours."""
+    return named_like_ours(unread.path) or detect(None, glimpse(unread.path), unread.path) is not None
+
+
+def parsed(raw: Raw | Unreadable, kind: Kind | None) -> Sequence[Document | Unreadable]:
+    """Parse what could be read: one document, or one for each block of a page."""
+    found = raw if isinstance(raw, Unreadable) else load_all(raw, kind)
+    return [found] if isinstance(found, Unreadable) else found
 
 
 def judged(sources: Sequence[Document | Unreadable], options: Options, read: Reader) -> Report:
     """Follow references between files, and judge."""
     documents = [source for source in sources if isinstance(source, Document)]
-    failed = [validate.unreadable(source) for source in sources if isinstance(source, Unreadable)]
-    links = dict(references(documents, read))
+    companions = [companion_of(document, documents, read) for document in documents]
+    unread = [one for one in (*sources, *companions) if isinstance(one, Unreadable)]
+    failed = [validate.unreadable(one) for one in dict.fromkeys(unread)]
     if options.check_imports and options.absent is None:
         options = options._replace(absent=absent_features())
-    return Report(options.targets, (*validate.judge(documents, links, options), *failed))
+    linked = {id(companion) for companion in companions}
+    units = [
+        Unit(document, companion if isinstance(companion, Document) else None, id(document) not in linked)
+        for document, companion in zip(documents, companions, strict=True)
+    ]
+    return Report(options.targets, (*validate.judge(units, options), *failed))
 
 
 def absent_features() -> frozenset[str]:
@@ -108,24 +153,21 @@ def absent_features() -> frozenset[str]:
     return frozenset(name for name, record in features.items() if record["module"] in missing)
 
 
-def references(documents: Sequence[Document], read: Reader) -> Iterator[tuple[str, Document]]:
+def companion_of(document: Document, given: Sequence[Document], read: Reader) -> Document | Unreadable | None:
     """Follow `deepspeed_config_file`: among the files given, then from the working directory, then from the config."""
-    given = {normpath(document.path): document for document in documents}
-    for document in documents:
-        name = document.get("deepspeed_config", "deepspeed_config_file") if document.kind == "accelerate" else None
-        if not isinstance(name, str):
-            continue
-        for candidate in (name, join(dirname(document.path), name)):
-            found = given.get(normpath(candidate)) or parsed_companion(read(candidate))
-            if found is not None:
-                yield document.path, found
-                break
-
-
-def parsed_companion(raw: Raw | Unreadable | None) -> Document | None:
-    """Parse a DeepSpeed file that another file names."""
-    found = load(raw, "deepspeed") if isinstance(raw, Raw) else None
-    return found if isinstance(found, Document) else None
+    name = document.get("deepspeed_config", "deepspeed_config_file") if document.kind == "accelerate" else None
+    if not isinstance(name, str):
+        return None
+    by_path = {normpath(one.path): one for one in given}
+    for candidate in (name, join(dirname(document.path), name)):
+        known = by_path.get(normpath(candidate))
+        if known is not None and known.kind == "deepspeed":
+            return known
+        # whatever a file looks like, DeepSpeed's reader takes the one that is named
+        raw = from_text(known.path, known.text) if known is not None else read(candidate)
+        if raw is not None:
+            return raw if isinstance(raw, Unreadable) else load(raw, "deepspeed")
+    return None
 
 
 def editor_schema(kind: str, targets: Targets) -> dict[str, Any]:

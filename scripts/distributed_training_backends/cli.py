@@ -47,6 +47,8 @@ def _check_together(args: argparse.Namespace) -> None:
     """Refuse what the parser lets through but makes no sense together."""
     if not args.paths:
         raise common.UsageError("give a file, a directory, or - for standard input (see --help)")
+    if args.output_file in ("", "-"):
+        raise common.UsageError("--output-file wants the name of a file; without it the result goes to standard output")
     if args.unsafe_fixes and not (args.fix or args.diff):
         raise common.UsageError("--unsafe-fixes says what --fix and --diff may do; give one of them too")
     if args.output_format != "text" and (args.diff or args.statistics):

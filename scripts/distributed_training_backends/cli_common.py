@@ -70,7 +70,7 @@ def release(text: str) -> str:
         parse(text)
     except InvalidReleaseError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-    return text.strip()
+    return text.strip().removeprefix("v")
 
 
 def whole(least: int, most: int | None = None) -> Callable[[str], int]:
@@ -164,6 +164,8 @@ def emit(text: str, output_file: str | None = None) -> None:
     if output_file is not None:
         _write(output_file, text)
         return
+    if sys.stdout is None:
+        raise UsageError("standard output is closed; --output-file names another place")
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -187,7 +189,7 @@ def wants_color(stream: Any) -> bool:
     """Decide about colours: NO_COLOR beats FORCE_COLOR, which beats being a terminal."""
     if os.environ.get("NO_COLOR"):
         return False
-    if os.environ.get("FORCE_COLOR"):
+    if os.environ.get("FORCE_COLOR", "0") not in ("", "0", "false"):
         return True
     return bool(stream.isatty()) and os.environ.get("TERM") != "dumb"
 
@@ -196,9 +198,16 @@ def style_for(output_file: str | None, **choices: Any) -> Style:
     """Fit the look to where the output goes."""
     from distributed_training_backends.render.style import Style
 
-    to_terminal = output_file is None and sys.stdout.isatty()
-    color = output_file is None and wants_color(sys.stdout)
-    return Style(color=color, width=_columns() if to_terminal else WIDTH, base=os.getcwd(), **choices)
+    to_terminal = output_file is None and sys.stdout is not None and sys.stdout.isatty()
+    color = output_file is None and sys.stdout is not None and wants_color(sys.stdout)
+    return Style(color=color, width=_columns() if to_terminal else WIDTH, base=_working_directory(), **choices)
+
+
+def _working_directory() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:  # it was removed while we stand in it
+        return os.path.sep
 
 
 def _columns() -> int:
@@ -230,8 +239,8 @@ def _explained(error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
         package, purpose = NEEDED[error.name]
         return f"{package} is missing, which {purpose}; run: {sys.executable} -m pip install {package}"
-    if isinstance(error, OSError) and error.filename:
-        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or 'the output'}: {error.strerror}"
     return internal(error)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from os.path import normpath
 from typing import NamedTuple
 
@@ -14,6 +14,8 @@ from distributed_training_backends.model import Applicability, FileReport, Findi
 from distributed_training_backends.render.style import counted
 
 ROUNDS = 10
+Identity = tuple[str, str, str]  # of a finding, wherever it has moved to
+Judge = Callable[[str], FileReport]
 
 
 class Settled(NamedTuple):
@@ -30,6 +32,7 @@ def run_fixes(args: argparse.Namespace) -> int:
         raise common.UsageError("--fix cannot change standard input; --diff shows what it would change")
     options, stdin = cli_run.options_from(args), cli_run.read_stdin(args.paths)
     report = cli_run.judge(args.paths, options, stdin)
+    cli_run.check_output_file(args.output_file, report)
     allowed = {Applicability.SAFE, *([Applicability.UNSAFE] if args.unsafe_fixes else [])}
     changes = [change for file in report.files if (change := settle(file, report, options, allowed))]
     if args.diff:
@@ -42,21 +45,81 @@ def run_fixes(args: argparse.Namespace) -> int:
 
 def settle(file: FileReport, report: Report, options: api.Options, allowed: set[Applicability]) -> Settled | None:
     """Fix one file in memory, round by round, because a fix may uncover another; None when there is nothing to fix."""
-    companions = _companions(file, report)
+    if file.named_by is not None:
+        if _fixable(file, allowed):
+            common.note(f"{file.path}: not fixed, because only {file.named_by} was given, which names it")
+        return None
+    judge = _judge_of(file, report, options)
     fixed: list[Finding] = []
-    current = file
+    current, refused = file, set[Identity]()
     for _ in range(ROUNDS):
-        found = _fixable(current, allowed)
+        found = [finding for finding in _fixable(current, allowed) if _identity(finding) not in refused]
         if current.text is None or current.verdict == "unreadable" or not found:
             break
-        text, applied = apply(current.text, [finding.fix for finding in found if finding.fix])
-        if text == current.text:
+        step = _step(current, found, judge)
+        refused.update(map(_identity, step.harmful))
+        if not step.applied and not step.harmful:
             break
-        fixed.extend(finding for finding in found if finding.fix in applied)
-        current = _judged_again(file, text, options, companions)
-    if not fixed or _is_worse(file, current) or current.text is None:
-        return None
-    return Settled(file, current.text, tuple(fixed))
+        fixed.extend(step.applied)
+        current = step.after
+    return Settled(file, current.text, tuple(fixed)) if fixed and current.text is not None else None
+
+
+class Step(NamedTuple):
+    """A file after a round of fixes, which ones were made, and which ones were left out as harmful."""
+
+    after: FileReport
+    applied: Sequence[Finding]
+    harmful: Sequence[Finding] = ()
+
+
+def _step(current: FileReport, found: Sequence[Finding], judge: Judge) -> Step:
+    """Make all fixes, or tell which ones would have the file refused, so that the others can be made."""
+    together = _made(current, found, judge)
+    if not _is_worse(current, together.after):
+        return together
+    alone = {finding: _made(current, [finding], judge).after for finding in found}
+    harmful = [finding for finding, after in alone.items() if _is_worse(current, after)] or list(found[1:]) or found
+    for finding in harmful:
+        title, result = finding.fix.title if finding.fix else "", _errors(alone[finding]) or _errors(together.after)
+        common.note(f"{current.path}:{finding.place.line}: {finding.code} not fixed: {title} would lead to {result}")
+    return Step(current, (), harmful)
+
+
+def _made(current: FileReport, found: Sequence[Finding], judge: Judge) -> Step:
+    text, applied = apply(current.text or "", [finding.fix for finding in found if finding.fix])
+    if text == current.text:
+        return Step(current, ())
+    return Step(judge(text), [finding for finding in found if finding.fix in applied])
+
+
+def _is_worse(before: FileReport, after: FileReport) -> bool:
+    """Tell whether fixing made a readable file unreadable, or an accepted one refused.
+
+    A refused file may well show another error after the fix: the libraries stop at the first one, too.
+    """
+    return after.verdict == "unreadable" or (after.verdict == "rejected" and before.verdict == "accepted")
+
+
+def _errors(file: FileReport) -> str:
+    if file.verdict == "unreadable":
+        return "a file that cannot be judged"
+    return ", ".join(sorted({item.code for item in file.findings if item.severity is Severity.ERROR}))
+
+
+def _identity(finding: Finding) -> Identity:
+    return finding.code, finding.place.pointer, finding.fix.title if finding.fix else ""
+
+
+def _judge_of(file: FileReport, report: Report, options: api.Options) -> Judge:
+    """Give what judges another text of a file, among the other files of the call."""
+    companions = _companions(file, report)
+
+    def judge(text: str) -> FileReport:
+        again = api.validate_text(text, options, file.path, companions)
+        return next((one for one in again.files if one.path == file.path), file)
+
+    return judge
 
 
 def _companions(file: FileReport, report: Report) -> dict[str, str]:
@@ -67,24 +130,6 @@ def _companions(file: FileReport, report: Report) -> dict[str, str]:
 
 def _fixable(file: FileReport, allowed: Iterable[Applicability]) -> list[Finding]:
     return [finding for finding in file.findings if finding.fix and finding.fix.applicability in allowed]
-
-
-def _judged_again(file: FileReport, text: str, options: api.Options, companions: Mapping[str, str]) -> FileReport:
-    report = api.validate_text(text, options, file.path, companions)
-    return next((again for again in report.files if again.path == file.path), file)
-
-
-def _is_worse(before: FileReport, after: FileReport) -> bool:
-    """Tell whether fixing made a readable file unreadable, or an accepted one refused.
-
-    A refused file may well show another error after the fix: the libraries stop at the first one, too.
-    """
-    worse = after.verdict == "unreadable" or (after.verdict == "rejected" and before.verdict == "accepted")
-    if worse:
-        errors = {finding.code for finding in after.findings if finding.severity is Severity.ERROR}
-        result = ", ".join(sorted(errors)) or "an unreadable file"
-        common.note(f"{before.path}: not fixed, because the fixes together would lead to {result}; please report it")
-    return worse
 
 
 def _write(change: Settled) -> bool:

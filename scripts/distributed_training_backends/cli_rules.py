@@ -40,6 +40,8 @@ def find_code(text: str, rules: Sequence[RuleInfo]) -> str:
 def selection(texts: Sequence[str], rules: Sequence[RuleInfo]) -> tuple[str, ...]:
     """Read "FSD,DSP012" as prefixes of codes; one that fits no rule is a mistake worth telling."""
     prefixes = [word.strip().upper() for text in texts for word in text.split(",") if word.strip()]
+    if texts and not prefixes:
+        raise UsageError("--select and --ignore want codes, such as FSD or DSP012 (--list-rules)")
     for prefix in prefixes:
         if not any(rule.code.startswith(prefix) for rule in rules):
             raise UsageError(f"there is no rule {prefix!r}{_suggestion(prefix, rules)}")

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from distributed_training_backends import api
 from distributed_training_backends import cli_common as common
 from distributed_training_backends.model import FileReport, Report, Severity
-from distributed_training_backends.versions import parse
 
 STDIN_LIMIT = 4 * 1024 * 1024  # beyond the limit for files, so that larger input is refused as such
 
@@ -24,11 +23,9 @@ def options_from(args: argparse.Namespace) -> api.Options:
 
         rules = api.rules()
         select, ignore = selection(args.select, rules), selection(args.ignore, rules)
-    newest = api.default_targets()
-    targets = common.targets_from(args, newest)
-    for library, release in targets.items():
-        if parse(release) > parse(newest.of(library)):
-            common.note(f"{library} {release} is newer than what is known here: judged like {newest.of(library)}")
+    targets = common.targets_from(args, api.default_targets())
+    for text in api.about_targets(targets):
+        common.note(text)
     return api.Options(
         targets=targets,
         context=common.context_from(args),
@@ -41,7 +38,7 @@ def options_from(args: argparse.Namespace) -> api.Options:
 
 def judge(paths: Sequence[str], options: api.Options, stdin: bytes | None) -> Report:
     """Judge files together; when that fails, one by one, so that one file cannot take the others with it."""
-    paths = list(dict.fromkeys(paths))
+    paths = list({path if path == "-" else os.path.realpath(path): path for path in reversed(paths)}.values())[::-1]
     try:
         return api.validate_paths(paths, options, stdin)
     except ModuleNotFoundError:
@@ -72,7 +69,18 @@ def _judge_alone(path: str, options: api.Options, stdin: bytes | None) -> tuple[
 
 def read_stdin(paths: Sequence[str]) -> bytes | None:
     """Read standard input where the paths ask for it, and no more of it than is needed to refuse it."""
-    return sys.stdin.buffer.read(STDIN_LIMIT) if "-" in paths else None
+    if "-" not in paths:
+        return None
+    if sys.stdin is None:
+        raise common.UsageError("standard input is closed, so that there is nothing to read for -")
+    return sys.stdin.buffer.read(STDIN_LIMIT)
+
+
+def check_output_file(path: str | None, report: Report) -> None:
+    """Refuse to write a report over a config that it is about."""
+    given = {os.path.realpath(file.path) for file in report.files}
+    if path is not None and os.path.realpath(path) in given:
+        raise common.UsageError(f"--output-file {path} is one of the configs, and would be overwritten")
 
 
 def show(report: Report, args: argparse.Namespace) -> None:
@@ -80,6 +88,7 @@ def show(report: Report, args: argparse.Namespace) -> None:
     from distributed_training_backends.render.dispatch import render
 
     least = Severity.ERROR if args.quiet else Severity.INFO if args.verbose else Severity.WARNING
+    check_output_file(args.output_file, report)
     if not report.files:
         common.note(f"no config found in {', '.join(args.paths)}")
     style = common.style_for(args.output_file, least=least, statistics=args.statistics)

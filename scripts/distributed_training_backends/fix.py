@@ -75,6 +75,7 @@ def write_atomically(path: str, text: str) -> WriteFailure | None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        _give_away(temporary, target)
         os.chmod(temporary, mode)
         os.replace(temporary, target)
     except (OSError, ValueError) as error:
@@ -83,6 +84,14 @@ def write_atomically(path: str, text: str) -> WriteFailure | None:
         said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         return WriteFailure(path, f"it cannot be written: {said}")
     return None
+
+
+def _give_away(temporary: str, target: str) -> None:
+    """Give a new file the owner of the one that it replaces, as far as that is allowed."""
+    if hasattr(os, "chown"):
+        with contextlib.suppress(OSError):
+            status = os.stat(target)
+            os.chown(temporary, status.st_uid, status.st_gid)
 
 
 def _kept(target: str) -> tuple[bytes, int]:

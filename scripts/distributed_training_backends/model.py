@@ -123,13 +123,17 @@ class Context(NamedTuple):
 
 
 class FileReport(NamedTuple):
-    """What is said about one file. `text` is kept for renderers that show source lines; None if unread."""
+    """What is said about one file. `text` is kept for renderers that show source lines; None if unread.
+
+    `named_by` is the file that refers to it, where it was not given itself.
+    """
 
     path: str
     kind: Kind | None
     verdict: Verdict
     findings: tuple[Finding, ...]
     text: str | None = None
+    named_by: str | None = None
 
 
 class Report(NamedTuple):

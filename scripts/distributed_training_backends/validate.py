@@ -45,26 +45,39 @@ class Options(NamedTuple):
     absent: frozenset[str] | None = None
 
 
-def judge(documents: Sequence[Document], links: Mapping[str, Document], options: Options) -> Iterator[FileReport]:
-    """Judge documents that were given together.
+class Unit(NamedTuple):
+    """What is judged together: a document, and the DeepSpeed file that it names.
 
-    `links` gives, for the path of an Accelerate config, the DeepSpeed file that it names. A file that another one
-    names is judged with it, for Accelerate, and reported in its own place.
+    `alone` is false for a document that another unit of the same call has for its companion.
     """
-    found: dict[str, list[Finding]] = {document.path: [] for document in documents}
-    everyone = {document.path: document for document in (*documents, *links.values())}
-    linked = {document.path for document in links.values()}
-    for document in documents:
-        if document.path in linked:
-            continue
-        for finding in unit_findings(document, links.get(document.path), options):
-            found.setdefault(finding.place.path, []).append(finding)
-    for path in dict.fromkeys([*found, *everyone]):
-        yield report(everyone[path], found.get(path, []), options)
+
+    document: Document
+    companion: Document | None = None
+    alone: bool = True
 
 
-def unit_findings(document: Document, companion: Document | None, options: Options) -> Iterator[Finding]:
-    """The findings of one unit: a document and the DeepSpeed file that it names."""
+def judge(units: Sequence[Unit], options: Options) -> Iterator[FileReport]:
+    """Judge what was given together. A file that another one names is reported in its own place."""
+    given = {unit.document.path: unit.document for unit in units}
+    named = {unit.companion.path: unit for unit in units if unit.companion}
+    found: dict[str, list[Finding]] = {path: [] for path in (*given, *named)}
+    for unit in units:
+        for finding in unit_findings(unit, options) if unit.alone else ():
+            path = finding.place.path
+            # to its author the file is what it looks like, and is mended as such
+            foreign = unit.companion is not None and path != unit.document.path and path in given
+            stays = not foreign or given[path].kind == "deepspeed"
+            found[path].append(finding if stays else finding._replace(fix=None))
+    for path, findings in found.items():
+        if path in given:
+            yield report(given[path], findings, options)
+        elif companion := named[path].companion:
+            yield report(companion, findings, options)._replace(named_by=named[path].document.path)
+
+
+def unit_findings(unit: Unit, options: Options) -> Iterator[Finding]:
+    """The findings of one unit."""
+    document, companion = unit.document, unit.companion
     targets, context = options.targets, options.context
     if document.kind == "deepspeed":
         yield from deepspeed_findings(document, options)

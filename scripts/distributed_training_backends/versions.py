@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-_NUMBER = re.compile(r"\s*v?(\d+(?:\.\d+)*)(.*)", re.DOTALL)
+_NUMBER = re.compile(r"\s*v?([0-9]+(?:\.[0-9]+)*)(.*)", re.DOTALL)
 _BEFORE_RELEASE = re.compile(r"[.\-_]?(?:dev|rc|a|b|alpha|beta|pre)", re.IGNORECASE)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from difflib import unified_diff
 
+from distributed_training_backends.render.characters import visible
 from distributed_training_backends.render.redact import redact
 
 NO_LINE_END = "\\ No newline at end of file\n"
@@ -12,7 +13,8 @@ NO_LINE_END = "\\ No newline at end of file\n"
 def render_diff(path: str, before: str, after: str) -> str:
     """Write a unified diff, with the mark that tools expect where the last line has no end; secrets are masked."""
     old, new = (redact(text).split("\n") for text in (before, after))
-    lines = unified_diff(_with_ends(old), _with_ends(new), path, path)
+    name = visible(path) + ("\t" if " " in path else "")  # the mark by which patch tells where a name ends
+    lines = unified_diff(_with_ends(old), _with_ends(new), name, name)
     return "".join(line if line.endswith("\n") else f"{line}\n{NO_LINE_END}" for line in lines)
 
 

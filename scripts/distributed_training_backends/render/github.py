@@ -34,7 +34,8 @@ def _command(finding: Finding, command: str) -> str:
         fields |= {"endLine": place.end_line}
     fields["title"] = f"{finding.code} {finding.name}"
     written = ",".join(f"{name}={_property(str(value))}" for name, value in fields.items())
-    help_text = f" Help: {finding.fix.title}." if finding.fix else ""
+    stop = "" if finding.message.endswith((".", "?", "!")) else "."
+    help_text = f"{stop} Help: {finding.fix.title}." if finding.fix else ""
     return f"::{command} {written}::{_data(finding.message + help_text)}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from distributed_training_backends.model import Applicability, FileReport, Finding, Fix, Report, Severity
@@ -9,6 +10,7 @@ from distributed_training_backends.render.characters import visible
 from distributed_training_backends.render.excerpt import excerpt_of
 from distributed_training_backends.render.style import SEVERITY_COLOUR, Style, counted
 
+LINE_END = re.compile(r"\r\n?|\n")  # what the columns are counted by
 _HOW = {Applicability.SAFE: " (--fix does it)", Applicability.UNSAFE: " (--unsafe-fixes does it)"}
 
 
@@ -20,7 +22,7 @@ def render_text(report: Report, style: Style) -> str:
 
 
 def _file_blocks(file: FileReport, style: Style) -> Iterator[str]:
-    lines = (file.text or "").split("\n") if file.findings else []
+    lines = LINE_END.split(file.text or "") if file.findings else []
     unreadable = file.verdict == "unreadable"
     for finding in file.findings:
         if unreadable or style.shows(finding):
@@ -61,13 +63,15 @@ def summary_of(report: Report, style: Style) -> str:
     if style.least is Severity.ERROR and not errors and not unreadable:
         return ""
     found = [counted(number, noun) for number, noun in ((errors, "error"), (warnings, "warning")) if number]
-    parts = [f"{', '.join(found) or 'No errors or warnings'} in {counted(len(report.files), 'file')}"]
-    if unreadable:
-        parts.append(f"{counted(unreadable, 'file')} could not be judged")
+    judged = len(report.files) - unreadable
+    parts = [f"{counted(unreadable, 'file')} could not be judged"] if unreadable else []
+    if judged or not unreadable:
+        parts.append(f"{', '.join(found) or 'No errors or warnings'} in {counted(judged, 'file')}")
     parts.append("targets: " + ", ".join(f"{library} {release}" for library, release in report.targets.items()))
     parts.extend(_fixable(report))
-    if infos and style.least is not Severity.INFO:
-        parts.append(f"{counted(infos, 'hint')} with --verbose")
+    hints = infos - sum(len(file.findings) for file in report.files if file.verdict == "unreadable")
+    if hints and style.least is not Severity.INFO:
+        parts.append(f"{counted(hints, 'hint')} with --verbose")
     return style.paint(visible("; ".join(parts)), "bold" if errors or unreadable else "green") + "\n"
 
 

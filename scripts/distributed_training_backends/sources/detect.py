@@ -101,6 +101,7 @@ FOREIGN = _words("""finetuning_type cutoff_len base_model sequence_len sample_pa
 _BLOCKS = {"fp16": ("enabled", 2), "bf16": ("enabled", 2), "optimizer": ("type", 1), "scheduler": ("type", 1)}
 _KEY_LINE = re.compile(r"""^([ \t]*)(?:\{[ \t]*)?["']?([A-Za-z_]\w*)["']?[ \t]*:""", re.MULTILINE)
 MAX_KEY_LINES = 2000
+_OUR_NAMES = re.compile(r"accelerate|deepspeed|fsdp|(?:^|[_.-])(?:ds|zero\d?)(?:[_.-]|$)", re.IGNORECASE)
 
 
 def detect(data: Any, text: str, path: str) -> Kind | None:
@@ -144,3 +145,8 @@ def _share(signs: Signs, keys: list[str]) -> float:
 def _named(kind: Kind, path: str) -> bool:
     name = path.replace("\\", "/").rsplit("/", 1)[-1].lower()
     return kind in name or (kind in ("deepspeed", "fsdp") and name.endswith(".json"))
+
+
+def named_like_ours(path: str) -> bool:
+    """Tell whether a file is called like a config of ours, whatever is in it."""
+    return _OUR_NAMES.search(path.replace("\\", "/").rsplit("/", 1)[-1]) is not None

@@ -82,6 +82,7 @@ class Document:
         self.parsed = parsed
         self.newline = "\n"
         self.bom = False
+        self.begin = 0  # where it begins, when it is a part of a larger text
 
     def key(self, *pointer: str | int) -> At:
         """Point at a key."""
@@ -116,10 +117,26 @@ class Document:
 
     def with_defects(self, *defects: Defect, **changes: Any) -> Document:
         """Give the same document with more defects, and with other fields as named."""
+        return self._with(defects=(*self.defects, *defects), **changes)
+
+    def _with(self, **changes: Any) -> Document:
         same = Document.__new__(Document)
-        same.__dict__.update(vars(self), defects=(*self.defects, *defects), **changes)
+        same.__dict__.update(vars(self), **changes)
         same.__dict__.pop("_line_starts", None)
         return same
+
+    def within(self, text: str, start: int) -> Document:
+        """Give the same document as a part of a larger text, in which it begins at `start`."""
+
+        def moved(extent: Extent) -> Extent:
+            return Extent(extent.start + start, extent.end + start)
+
+        nodes = {
+            pointer: Node(None if node.key is None else moved(node.key), moved(node.value))
+            for pointer, node in self.nodes.items()
+        }
+        defects = tuple(defect._replace(extent=moved(defect.extent)) for defect in self.defects)
+        return self._with(text=text, nodes=nodes, defects=defects, begin=start)
 
     @cached_property
     def _line_starts(self) -> list[int]:
@@ -144,7 +161,7 @@ class Document:
         return node.key if part == "key" and node.key is not None else node.value
 
     def _first_line(self) -> Extent:
-        start = len(self.text) - len(self.text.lstrip())
+        start = len(self.text) - len(self.text[self.begin :].lstrip())
         first = re.compile(r"[^\r\n]*").match(self.text, start)
         return Extent(*first.span()) if first and start < len(self.text) else Extent(0, 0)
 

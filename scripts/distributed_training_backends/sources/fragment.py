@@ -12,17 +12,11 @@ MAX_BLOCKS = 20  # of a long page, only the first ones are looked at
 
 _FENCE = re.compile(r"^[ \t]*()(`{3,}|~{3,})[^\r\n`]*(?:\r\n|\r|\n|\Z)", re.MULTILINE)
 _HEREDOC = re.compile(r"^[^\r\n#]*<<-?[ \t]*(['\"]?)([A-Za-z_]\w*)\1[^\r\n]*(?:\r\n|\r|\n|\Z)", re.MULTILINE)
-_WORDS = re.compile(r"[^\r\n]")
 
 
-def blocks(text: str) -> Iterator[str]:
-    """Give, for each block of a text, the text with blanks in the place of everything else.
-
-    Lines, columns and offsets are thus those of the whole text.
-    """
-    for inner in islice(_extents(text), MAX_BLOCKS):
-        before, after = text[: inner.start], text[inner.end :]
-        yield _WORDS.sub(" ", before) + text[inner.start : inner.end] + _WORDS.sub(" ", after)
+def blocks(text: str) -> Iterator[Extent]:
+    """Give where the blocks of a text stand, without the lines that open and close them."""
+    return islice(_extents(text), MAX_BLOCKS)
 
 
 def _extents(text: str) -> Iterator[Extent]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from distributed_training_backends.model import Extent, Kind
 from distributed_training_backends.sources.detect import detect
 from distributed_training_backends.sources.document import Defect, Document, Syntax
@@ -13,38 +15,53 @@ JSON_ONLY: tuple[Kind, ...] = ("deepspeed", "fsdp")
 
 
 def load(raw: Raw, kind: Kind | None) -> Document | Unreadable:
-    """Read a text as a kind, or as the kind that it looks like."""
+    """Read a text as a kind, or as the kind that it looks like; of a page with several blocks the first one."""
+    documents = load_all(raw, kind)
+    return documents if isinstance(documents, Unreadable) else documents[0]
+
+
+def load_all(raw: Raw, kind: Kind | None) -> Sequence[Document] | Unreadable:
+    """Read a text as a kind, or as the kind that it looks like: one document, or one for each block of a page."""
     try:
         whole = _read_as(raw, kind)
-        document = whole if whole and isinstance(whole.data, dict) else _block(raw, kind, whole) or whole
+        documents = [whole] if whole and isinstance(whole.data, dict) else _blocks(raw, kind, whole)
     except LimitError as limit:
         return limit.of(raw.path)
-    if document is None:
+    if not documents:
         what = "does not look like any kind of config that is known here" if raw.text.strip() else "is empty"
         message = f"it {what}; --format says which kind it is"
         return Unreadable(raw.path, "unknown-kind", message)
-    return _finish(document, raw)
+    return [_finish(document, raw) for document in documents]
 
 
 def _read_as(raw: Raw, kind: Kind | None) -> Document | None:
     return read(raw.path, raw.text, kind, syntax_of(raw, kind)) if kind else _read_unknown(raw)
 
 
-def _block(raw: Raw, kind: Kind | None, whole: Document | None) -> Document | None:
-    """Read the first block of a larger text that is a config; what its reader says of the whole stands."""
+def _blocks(raw: Raw, kind: Kind | None, whole: Document | None) -> list[Document]:
+    """Read the blocks of a larger text that are configs, or else the whole; a file is refused as a whole, too."""
     from distributed_training_backends.sources.fragment import blocks
 
-    for text in blocks(raw.text):
-        document = _read_as(raw._replace(text=text), kind)
-        if document is None or not document.parsed or not isinstance(document.data, dict):
-            continue
-        start = len(text) - len(text.lstrip())
-        fragment = Defect("fragment", Extent(start, start), "a block inside a larger text")
-        if whole is None or whole.kind != document.kind:
-            whole = read(raw.path, raw.text, document.kind, document.syntax)
-        refusals = [one for one in whole.defects if one.name == "syntax-error" and is_a_file(raw.path)]
-        return document.with_defects(*refusals, fragment, text=raw.text)
-    return None
+    found = [block for extent in blocks(raw.text) if (block := _block(raw, kind, extent))]
+    if not found:
+        return [whole] if whole else []
+    if not is_a_file(raw.path):
+        return found
+    first = found[0]
+    if whole is None or whole.kind != first.kind:
+        whole = read(raw.path, raw.text, first.kind, first.syntax)
+    refusals = [one for one in whole.defects if one.name == "syntax-error"]
+    return [first.with_defects(*refusals), *found[1:]]
+
+
+def _block(raw: Raw, kind: Kind | None, extent: Extent) -> Document | None:
+    text = raw.text[extent.start : extent.end]
+    document = _read_as(raw._replace(text=text), kind)
+    if document is None or not document.parsed or not isinstance(document.data, dict):
+        return None
+    start = extent.start + len(text) - len(text.lstrip())
+    fragment = Defect("fragment", Extent(start, start), "a block inside a larger text")
+    return document.within(raw.text, extent.start).with_defects(fragment)
 
 
 def is_a_file(path: str) -> bool:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from distributed_training_backends.sources.limits import MAX_BYTES, Unreadable
 
 SUFFIXES = (".yaml", ".yml", ".json")
+GLIMPSE = 65_536  # bytes of a file that cannot be judged, to see whether it is one of ours
 SKIPPED_DIRECTORIES = frozenset({"node_modules", "site-packages", "__pycache__", "__pypackages__"})
 _UTF16_OR_32 = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 _UTF8_MARK = b"\xef\xbb\xbf"
@@ -57,7 +58,9 @@ def _refusal_by_status(path: str) -> Unreadable | None:
     if stat.S_ISDIR(status.st_mode):
         return Unreadable(path, "directory", "it is a directory")
     if not stat.S_ISREG(status.st_mode):
-        return Unreadable(path, "special-file", "it is not a regular file (a pipe, a socket or a device)")
+        return Unreadable(
+            path, "special-file", "it is not a regular file (a pipe, a socket or a device); - reads standard input"
+        )
     return _too_large(path) if status.st_size > MAX_BYTES else None
 
 
@@ -99,28 +102,42 @@ def first_newline(text: str) -> str:
     return "\r" if feed < 0 and "\r" in text else "\n"
 
 
-def find_files(directory: str) -> Iterator[str]:
-    """Give the YAML and JSON files below a directory in a fixed order.
+def glimpse(path: str) -> str:
+    """Give the first part of a regular file as text, whatever cannot be decoded left out; empty if that fails."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return ""
+        with open(path, "rb") as file:
+            content = file.read(GLIMPSE)
+    except (OSError, ValueError):
+        return ""
+    return content.decode("utf-16" if content.startswith(_UTF16_OR_32[:2]) else "utf-8", errors="ignore")
+
+
+def find_files(directory: str) -> Iterator[str | Unreadable]:
+    """Give the YAML and JSON files below a directory in a fixed order, and the directories that cannot be listed.
 
     Links to files are followed, links to directories are not: a link may lead out of the tree or back into it.
     """
-    pending = _listing(directory)
+    pending: list[os.DirEntry[str] | Unreadable] = _listing(directory)
     while pending:
         entry = pending.pop()
-        if entry.is_dir(follow_symlinks=False):
+        if isinstance(entry, Unreadable):
+            yield entry
+        elif entry.is_dir(follow_symlinks=False):
             if not _skipped(entry):
                 pending.extend(_listing(entry.path))
         elif entry.name.lower().endswith(SUFFIXES) and _regular(entry):
             yield entry.path
 
 
-def _listing(directory: str) -> list[os.DirEntry[str]]:
-    """Give the entries, last name first; a directory that cannot be read has none."""
+def _listing(directory: str) -> list[os.DirEntry[str] | Unreadable]:
+    """Give the entries, last name first."""
     try:
         with os.scandir(directory) as listing:
-            return sorted(listing, key=lambda entry: entry.name, reverse=True)
-    except OSError:
-        return []
+            return [*sorted(listing, key=lambda entry: entry.name, reverse=True)]
+    except OSError as error:
+        return [Unreadable(directory, "no-permission", f"the directory cannot be listed: {error.strerror}")]
 
 
 def _skipped(entry: os.DirEntry[str]) -> bool:
