@@ -17,16 +17,18 @@ from typing import Any, Literal, TypeAlias
 from tests.oracle.environment import PINS, ROOT, Environment
 
 Answer: TypeAlias = dict[str, Any]
-Library: TypeAlias = Literal["accelerate", "deepspeed"]
+Library: TypeAlias = Literal["accelerate", "deepspeed", "snippets"]
 WORKERS: dict[Library, str] = {
     "accelerate": "tests.oracle.accelerate_worker",
     "deepspeed": "tests.oracle.deepspeed_worker",
+    "snippets": "tests.oracle.snippets",
 }
 # An answer depends on these files and on nothing else of the checkout.
 COMMON_SOURCES = ("fakes.py", "stubs.py", "worker.py")
 SOURCES: dict[Library, tuple[str, ...]] = {
     "accelerate": (*COMMON_SOURCES, "accelerate_worker.py", "building.py", "launching.py"),
     "deepspeed": (*COMMON_SOURCES, "deepspeed_fakes.py", "deepspeed_worker.py", "tracing.py", "trainer.py"),
+    "snippets": (*COMMON_SOURCES, "building.py", "deepspeed_fakes.py", "launching.py", "snippets.py"),
 }
 
 
@@ -84,9 +86,9 @@ class Worker(AbstractContextManager["Worker"]):
 
 
 def _path(environment: Environment, library: Library, release: str) -> Iterable[Path]:
-    if library == "accelerate":
-        return environment.accelerate_path(release)
-    return environment.deepspeed_path(release)
+    if library == "deepspeed":
+        return environment.deepspeed_path(release)
+    return environment.accelerate_path(release)
 
 
 class Oracle(AbstractContextManager["Oracle"]):

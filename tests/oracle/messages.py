@@ -1,0 +1,74 @@
+"""Is a message, as a page quotes it, one that a library can give? Looks for it among the texts of their sources."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from tests.oracle.environment import Environment
+from tests.pages import matches
+
+# The whole of torch and Transformers would take minutes; these parts speak about distributed training.
+SEARCHED = (
+    "accelerate",
+    "deepspeed",
+    "torch/distributed",
+    "torch/nn/parallel",
+    "torch/nn/modules",
+    "torch/cuda",
+    "torch/utils/checkpoint.py",
+    "transformers/integrations",
+    "transformers/modeling_utils.py",
+    "transformers/trainer.py",
+    "transformers/training_args.py",
+)
+PLACEHOLDER = "\N{OBJECT REPLACEMENT CHARACTER}"
+
+
+@cache
+def sources(environment: Environment) -> dict[Path, str]:
+    """The text of every file searched."""
+    packages = next(environment.home.glob("lib/python3.*/site-packages"))
+    roots = [packages / name for name in SEARCHED]
+    files = [file for root in roots for file in ([root] if root.is_file() else sorted(root.rglob("*.py")))]
+    return {file: file.read_text(encoding="utf-8", errors="replace") for file in files}
+
+
+def is_given(message: str, environment: Environment) -> bool:
+    """Whether a text of some source holds the message; `…` in it, and what a source fills in, stand for any text."""
+    rare = max(" ".join(part for part in message.split("…")).split(), key=len).strip("`'\"()[]{},.:;")
+    return any(
+        matches(message, text) or fits(message, text)
+        for file, source in sources(environment).items()
+        if rare in source
+        for text in texts(file)
+    )
+
+
+def fits(message: str, text: str) -> bool:
+    """Whether the message is the text with its gaps filled, as a quotation from a log is."""
+    return PLACEHOLDER in text and len(text) > len(message) // 2 and matches(text.replace(PLACEHOLDER, "…"), message)
+
+
+@cache
+def texts(file: Path) -> list[str]:
+    """Every text in a source, with a mark for each value that is filled in."""
+    return list(_texts(ast.parse(file.read_text(encoding="utf-8", errors="replace"))))
+
+
+def _texts(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant | ast.JoinedStr | ast.BinOp) and (text := _text(node)):
+            yield text
+
+
+def _text(node: ast.AST) -> str:
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_text(part) for part in node.values)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _text(node.left) + _text(node.right)
+    return PLACEHOLDER

@@ -1,0 +1,118 @@
+"""The snippets of the pages written by hand do with the real libraries what the pages say. Set DTB_ORACLE=1 to run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests import claims
+from tests.oracle import environment
+from tests.oracle.cases import READERS, Case, kind_of, questions
+from tests.oracle.client import Answer, Oracle
+from tests.oracle.comparison import LIBRARY_OF
+from tests.oracle.environment import PINS
+from tests.oracle.judge import judge
+from tests.oracle.messages import is_given
+from tests.pages import Fence, Page, matches, pages, read
+
+pytestmark = pytest.mark.skipif(os.environ.get("DTB_ORACLE") != "1", reason="asks the real libraries (DTB_ORACLE=1)")
+FENCES = [fence for page in pages() for fence in page.fences]
+CONFIGS = [fence for fence in FENCES if fence.language in ("yaml", "json")]
+SCRIPTS = [fence for fence in FENCES if fence.language == "python" and not fence.option("needs")]
+COMMANDS = [
+    (fence, words)
+    for fence in FENCES
+    if fence.language == "sh"
+    for words in map(shlex.split, fence.text.replace("\\\n", " ").splitlines())
+    if "accelerate" in words
+]
+FINDING = re.compile(r"(error|warning)\[([A-Z]{3}\d{3})\] (.*)")
+
+
+@pytest.fixture(scope="module")
+def oracles() -> Iterator[dict[str, Oracle]]:
+    libraries: Any = ("accelerate", "deepspeed", "snippets")
+    found = {name: Oracle(environment.default(), name, PINS.get(name, PINS["accelerate"])) for name in libraries}
+    yield found
+    for oracle in found.values():
+        oracle.__exit__(None, None, None)
+
+
+def place(item: Any) -> str:
+    return item.place if isinstance(item, Fence) else ""
+
+
+def refusals(fence: Fence) -> list[str]:
+    """The lines of the quotation that are the library's, not the validator's."""
+    return [line for line in fence.quoted if line.strip() and not FINDING.fullmatch(line)]
+
+
+def compare(fence: Fence, answer: Answer) -> None:
+    """The library refuses with exactly the quoted words, or takes it where none are quoted."""
+    error = answer.get("error") or {}
+    said = f"{error.get('type')}: {error.get('message')}" if error else ""
+    for line in refusals(fence):
+        assert matches(line, said), f"quoted: {line}\nsaid: {said}"
+    assert (answer["verdict"] == "rejected") == bool(refusals(fence)), said or answer
+
+
+def case_of(fence: Fence) -> Case:
+    files = {name: text for name, text in read(fence.page).files.items() if name != fence.name}
+    kind = kind_of(fence.name, fence.text, ())
+    assert kind, f"the validator does not know what {fence.name} is"
+    return Case(fence.place, kind, fence.text, "." + fence.name.rpartition(".")[2], "own", files)
+
+
+@pytest.mark.parametrize("fence", CONFIGS, ids=place)
+def test_config(fence: Fence, oracles: dict[str, Oracle]) -> None:
+    case = case_of(fence)
+    asked = questions(case)
+    default = "accelerate" if case.kind in ("deepspeed", "quantization") else next(iter(asked))
+    reader = fence.option("reader") or default
+    said = judge(case, {}, reader if reader in READERS else "auto")
+    found = {(item.severity, item.code): item.message for item in said.findings if item.severity != "info"}
+    quoted = {(match[1], match[2]): match[3] for line in fence.quoted if (match := FINDING.fullmatch(line))}
+    assert set(found) == set(quoted), said.findings
+    for key, message in quoted.items():
+        assert matches(message, found[key]), found[key]
+    assert fence.wrong == bool(fence.quoted)
+    compare(fence, oracles[LIBRARY_OF[case.kind]].ask(asked[reader]))
+
+
+@pytest.mark.parametrize("fence", SCRIPTS, ids=place)
+def test_script(fence: Fence, oracles: dict[str, Oracle]) -> None:
+    processes = int(fence.option("processes") or 8)
+    case = {"mode": "python", "name": fence.place, "code": fence.text, "processes": processes}
+    answer = oracles["snippets"].ask({**case, "config": fence.option("launch"), "files": read(fence.page).files})
+    assert fence.wrong == bool(refusals(fence))
+    compare(fence, answer)
+
+
+@pytest.mark.parametrize(("fence", "words"), COMMANDS, ids=place)
+def test_command(fence: Fence, words: list[str], oracles: dict[str, Oracle]) -> None:
+    command = words[words.index("accelerate") :]
+    answer = oracles["snippets"].ask({"mode": "shell", "command": command, "files": read(fence.page).files})
+    compare(fence, answer)
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_names_are_in_the_libraries(page: Page, oracles: dict[str, Oracle]) -> None:
+    names = {name for _, text, _ in page.spans for name in claims.names_in(text)}
+    places = sorted({place for name in names if (place := claims.place_of(name))})
+    assert oracles["snippets"].ask({"mode": "names", "places": places, "files": {}})["missing"] == []
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_messages_are_in_the_libraries(page: Page) -> None:
+    quoted = {(line, text) for line, text, _ in page.spans if claims.kind(text) == "message"}
+    unknown = [item for item in sorted(quoted) if not is_given(item[1], environment.default())]
+    assert [item for item in unknown if item[1] not in claims.compiled_messages()] == []
+
+
+@pytest.mark.parametrize("fence", [fence for fence in FENCES if fence.option("needs")], ids=place)
+def test_script_that_cannot_run_here(fence: Fence, oracles: dict[str, Oracle]) -> None:
+    assert oracles["snippets"].ask({"mode": "calls", "code": fence.text, "files": {}})["wrong"] == []
