@@ -162,6 +162,14 @@ def test_a_walk_tells_what_looks_like_ours_and_cannot_be_judged(tmp_path: Path) 
     assert report.exit_code == 2
 
 
+def test_files_of_no_known_kind_are_passed_over_when_asked(tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text("apiVersion: v1\nkind: Pod\n")
+    paths = [str(tmp_path / "pod.yaml")]
+    assert api.validate_paths(paths, OPTIONS).exit_code == 2
+    skipped = api.validate_paths(paths, OPTIONS._replace(skip_unknown=True))
+    assert (skipped.files, skipped.exit_code) == ((), 0)
+
+
 def test_every_block_of_a_page_is_judged() -> None:
     block = "```yaml\ndistributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_version: {}\n```\n"
     page = f"Some words.\n{block.format(2)}More words.\n{block.format(7)}"

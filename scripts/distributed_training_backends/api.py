@@ -68,6 +68,8 @@ def about_targets(targets: Targets) -> Iterator[str]:
 def validate_paths(paths: Sequence[str], options: Options, stdin: bytes | None = None) -> Report:
     """Judge files as one run. "-" is the bytes given as `stdin`; directories are walked for files of our kinds."""
     sources = [source for path in paths for source in read_all(path, stdin, options.kind)]
+    if options.skip_unknown:
+        sources = [one for one in sources if not (isinstance(one, Unreadable) and one.reason == "unknown-kind")]
     return judged(sources, options, read_file)
 
 

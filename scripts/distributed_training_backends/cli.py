@@ -63,6 +63,7 @@ def build_parser() -> common.Parser:
     parser.add_argument(
         "--format", choices=("auto", *KINDS), default="auto", help="the kind of the files (auto: by content)"
     )
+    parser.add_argument("--skip-unknown", action="store_true", help="pass over files that are no config of these kinds")
     common.add_target_arguments(parser)
     common.add_context_arguments(parser)
     _add_rule_arguments(parser)

@@ -33,6 +33,7 @@ def options_from(args: argparse.Namespace) -> api.Options:
         select=select,
         ignore=ignore,
         check_imports=args.check_imports,
+        skip_unknown=args.skip_unknown,
     )
 
 

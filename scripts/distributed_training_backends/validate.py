@@ -33,6 +33,7 @@ READERS: tuple[Consumer, ...] = ("deepspeed", "accelerate", "trainer")
 class Options(NamedTuple):
     """How to judge: the targets, the context, a forced kind, and which codes to show (prefixes of codes).
 
+    `skip_unknown` passes over files of no known kind.
     `absent` names the features (data/packages.json) whose package the interpreter lacks; None if nobody looked.
     """
 
@@ -43,6 +44,7 @@ class Options(NamedTuple):
     ignore: tuple[str, ...] = ()
     check_imports: bool = False
     absent: frozenset[str] | None = None
+    skip_unknown: bool = False
 
 
 class Unit(NamedTuple):
