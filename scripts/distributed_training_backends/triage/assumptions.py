@@ -1,0 +1,103 @@
+"""What is assumed where a fact is missing, and why: the answer states each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from distributed_training_backends.triage.facts import Facts
+from distributed_training_backends.versions import in_span
+
+GROUPED = ("task", "batch", "hardware")
+
+
+class Assumption(NamedTuple):
+    """A fact that nobody told: its name as in the facts, the value taken, why, and values it might have instead."""
+
+    name: str
+    value: Any
+    why: str
+    instead: tuple[Any, ...] = ()
+
+
+def completed(facts: Facts) -> tuple[Facts, list[Assumption]]:
+    """Fill in what is missing. The model and what there is to run on cannot be assumed and stay open."""
+    made: list[Assumption] = []
+    for assumption in _assumptions(facts):
+        if value_of(facts, assumption.name) is None:
+            facts = with_fact(facts, assumption.name, assumption.value)
+            made.append(assumption)
+    return facts, made
+
+
+def value_of(facts: Facts, name: str) -> Any:
+    """A fact by its name, such as batch.seq."""
+    group, _, inner = name.rpartition(".")
+    return getattr(getattr(facts, group) if group else facts, inner)
+
+
+def with_fact(facts: Facts, name: str, value: Any) -> Facts:
+    """The facts with another value for one of them."""
+    group, _, inner = name.rpartition(".")
+    if not group:
+        return facts._replace(**{inner: value})
+    return facts._replace(**{group: getattr(facts, group)._replace(**{inner: value})})
+
+
+def _assumptions(facts: Facts) -> Iterator[Assumption]:
+    kind = facts.task.kind or "full"
+    device = facts.hardware.device or "cuda"
+    yield Assumption("task.kind", "full", "fine-tuning of all weights needs most", ("lora", "qlora"))
+    yield from _adapters(kind)
+    yield Assumption("batch.seq", 2048, "a common length for fine-tuning", (1024, 4096, 8192))
+    yield Assumption("batch.micro_batch", 1, "the least that runs", (2, 4))
+    yield Assumption("batch.accumulation", 1, "no gradient accumulation", (8,))
+    yield Assumption("hardware.device", "cuda", "NVIDIA GPUs")
+    yield Assumption("hardware.nodes", 1, "a single node")
+    yield Assumption("hardware.gpus_per_node", 1, "a single GPU")
+    yield Assumption("precision", *_precision(device))
+    yield _weights(facts, kind)
+    yield Assumption("optimizer", *_optimizer(facts))
+    yield Assumption("attention", "sdpa", "the default of Transformers", ("flash_attention_2", "eager"))
+    yield Assumption("loss", "transformers", "the model's own loss, over all logits", ("fused_linear", "chunked"))
+    yield Assumption("compile", False, "no torch.compile", (True,))
+
+
+def _adapters(kind: str) -> Iterator[Assumption]:
+    if kind not in ("lora", "qlora"):
+        yield Assumption("task.quantization", "none", "the weights are not quantized")
+        return
+    yield Assumption("task.lora_rank", 16, "a common rank", (8, 64))
+    yield Assumption("task.lora_targets", ("all-linear",), "adapters on every linear layer", (("q_proj", "v_proj"),))
+    yield Assumption("task.lora_dropout", 0.05, "dropout in the adapters, as most recipes have it", (0.0,))
+    if kind == "qlora":
+        yield Assumption("task.quantization", "nf4_double", "QLoRA's own format", ("nf4", "int8"))
+        yield Assumption("task.kbit_preparation", True, "prepare_model_for_kbit_training is called", (False,))
+    else:
+        yield Assumption("task.quantization", "none", "the weights are not quantized")
+
+
+def _precision(device: str) -> tuple[str, str, tuple[str, ...]]:
+    if device in ("cpu", "mps"):
+        return "fp32", f"no mixed precision on {device}", ("bf16",)
+    return "bf16", "mixed precision in bf16", ("pure_bf16", "fp32")
+
+
+def _weights(facts: Facts, kind: str) -> Assumption:
+    if facts.precision == "fp32":
+        return Assumption("weights", "fp32", "no mixed precision, so the weights are fp32")
+    if facts.precision == "pure_bf16":
+        return Assumption("weights", "bf16", "pure bf16 training")
+    if kind in ("lora", "qlora", "inference"):
+        return Assumption("weights", "bf16", "frozen weights need no more than half precision", ("fp32",))
+    if in_span(facts.versions.transformers, "5.0.0", None):
+        why = "since 5.0.0 Transformers loads weights in the dtype of the checkpoint, mostly bf16"
+        return Assumption("weights", "bf16", why, ("fp32",))
+    return Assumption("weights", "fp32", "before 5.0.0 Transformers loads weights in fp32", ("bf16",))
+
+
+def _optimizer(facts: Facts) -> tuple[str, str, tuple[str, ...]]:
+    releases = facts.versions
+    fused = in_span(releases.transformers, "4.54.0", None) and in_span(releases.torch, "2.8.0", None)
+    default, other = ("adamw_torch_fused", "adamw_torch") if fused else ("adamw_torch", "adamw_torch_fused")
+    return default, "the default of TrainingArguments in these releases", (other, "adamw_8bit")

@@ -1,0 +1,57 @@
+"""The shape of an answer about memory; amounts are bytes per GPU, or per node for CPU memory."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Verdict = Literal["fits", "tight", "does_not_fit", "unknown"]
+PhaseName = Literal["load", "forward", "backward", "step"]
+GIB = 1024**3
+
+
+class Interval(NamedTuple):
+    """An amount that is not known better than this."""
+
+    low: float
+    point: float
+    high: float
+
+
+class Part(NamedTuple):
+    """What one thing takes at one moment: weights, gradients, optimizer, activations, logits …"""
+
+    name: str
+    size: float
+
+
+class Phase(NamedTuple):
+    """What lies in memory at the worst moment of loading, of the forward or backward pass, or of the step."""
+
+    name: PhaseName
+    parts: tuple[Part, ...]
+
+    @property
+    def size(self) -> float:
+        """All of it."""
+        return sum(part.size for part in self.parts)
+
+
+class Estimate(NamedTuple):
+    """Memory of one way to run it. `allocated` is what PyTorch counts as allocated, `reserved` what its allocator
+    holds, `smi` what nvidia-smi shows; `cpu_ram` is for a node. `peak` names the phase that decides.
+    """
+
+    phases: tuple[Phase, ...]
+    peak: PhaseName
+    allocated: Interval
+    reserved: Interval
+    smi: Interval
+    cpu_ram: Interval
+    verdict: Verdict
+    cpu_verdict: Verdict
+    sentences: tuple[str, ...]
+
+    @property
+    def at_peak(self) -> Phase:
+        """The phase that decides."""
+        return next(phase for phase in self.phases if phase.name == self.peak)
