@@ -12,8 +12,10 @@ from distributed_training_backends.flow.placement import arguments, block_keys, 
 from distributed_training_backends.knowledge import accelerate as knowledge
 from distributed_training_backends.knowledge import accelerate_api, deepspeed
 from distributed_training_backends.model import Applicability, Severity, Targets
+from distributed_training_backends.rules.readings import read
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
 from distributed_training_backends.rules.suggest import closest, shown
+from distributed_training_backends.rules.values import on_route
 from distributed_training_backends.sources.document import Document
 from distributed_training_backends.versions import describe, parse
 
@@ -163,7 +165,7 @@ def block_explanation(entry: Entry, launch: Launch) -> tuple[str, Repair | None]
     lifetime = option_lifetime(entry.option)
     past = lifetime_text(lifetime, release) if lifetime else ""
     if near and near not in data:
-        return f"{past + ': ' if past else ''}{'write' if past else 'did you mean'} {near}", rename(entry, near)
+        return f"{past + ': ' if past else ''}{'write' if past else 'did you mean'} {near}", rename(entry, near, launch)
     if past:
         return past, remove(entry)
     if entry.key in knowledge.for_release(release).cluster_fields:
@@ -209,9 +211,12 @@ def lifetime_text(lifetime: tuple[str | None, str | None], release: str) -> str:
     return f"it was read {describe(None, last)}"
 
 
-def rename(entry: Entry, name: str) -> Repair:
-    """Give a key its right name."""
-    return Repair(f"rename to {name}", (Operation("rename", (entry.block, entry.key), name),))
+def rename(entry: Entry, name: str, launch: Launch) -> Repair:
+    """Give a key its right name; not unseen where its value, once it is read, would be refused."""
+    option = destination(entry.block, name, launch.release)
+    refused = any(read(row.how, entry.value, launch.release).expected for row in on_route(launch, option))
+    applicability = Applicability.UNSAFE if refused else Applicability.SAFE
+    return Repair(f"rename to {name}", (Operation("rename", (entry.block, entry.key), name),), applicability)
 
 
 def remove(entry: Entry) -> Repair:
