@@ -79,6 +79,7 @@ def steps(home: Path) -> list[Step]:
             decides=False,
         ),
         Step("liveness", [python, "-m", "tests.oracle.liveness", "--quick"], oracle, decides=False),
+        Step("safe fixes", [python, "-m", "tests.oracle.fixes", "--mutants", "5"], oracle),
         Step("agreement", [python, "-m", "tests.oracle.agreement", "--minutes", LEFT], oracle, decides=False),
     ]
 
