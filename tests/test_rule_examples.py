@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cases import CASES, CaseError, Example, parse, read_cases
 from distributed_training_backends.rules import catalog
 from distributed_training_backends.rules.registry import FAMILIES, RULES
 from generate_rule_pages import WITHOUT_EXAMPLES, page, run_example
+from rule_examples import CASES, CaseError, Example, parse, read_cases
 
 catalog.load()
 CODES = sorted(set(RULES) - set(WITHOUT_EXAMPLES))

@@ -13,10 +13,10 @@ import yaml
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from cases import CASES, read_cases
 from distributed_training_backends import api
 from distributed_training_backends.model import Context, Kind, Targets, json_pointer
 from distributed_training_backends.schemas import EXPORTED
+from rule_examples import CASES, read_cases
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("DTB_SHARED", ROOT.parent / "shared"))

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cases import CASES, read_cases
 from distributed_training_backends.rules import catalog
 from distributed_training_backends.rules.registry import RULES
+from rule_examples import CASES, read_cases
 
 catalog.load()
 

@@ -204,7 +204,7 @@ def read(file: Path) -> str:
 
 def own() -> Iterator[Case]:
     """The examples of the project's rules."""
-    import cases as rule_examples  # tools/cases.py
+    import rule_examples  # in tools/
 
     for page in sorted(rule_examples.CASES.glob("*.md")):
         for number, example in enumerate(rule_examples.read_cases(page.stem)):
