@@ -237,7 +237,50 @@ def test_the_value_in_effect_is_found_under_the_launchers_name() -> None:
     assert liveness.effective_value(answer, ("rdzv_backend",)) == "static"
     assert liveness.effective_value(answer, ("fsdp_config", "typo")) is liveness.UNKNOWN
     assert liveness.same(False, "false")
-    assert not liveness.same(None, "none")
+    assert liveness.same(None, "none")
+    assert not liveness.same(False, liveness.UNKNOWN)
+
+
+def expectation(status: str, in_effect: bool, *codes: str) -> liveness.Expectation:
+    trials = (liveness.Trial(1, False, True, status == "live", status == "env_only"),)
+    key = liveness.Key(("fsdp_config", "a"), 1, trials, 2)
+    found = tuple(Said(code, "warning", "/fsdp_config", "") for code in codes)
+    return liveness.Expectation("c", "1.15.0", key, 1, in_effect, found)
+
+
+@pytest.mark.parametrize(
+    ("status", "in_effect", "codes", "met"),
+    [
+        ("dead", False, ["ACC021"], True),
+        ("env_only", False, [], False),
+        ("dead", True, ["ACC021"], True),  # which is about the block
+        ("live", False, ["ACC022"], False),
+        ("live", False, ["LCH009"], True),
+    ],
+)
+def test_what_is_expected_of_a_key(status: str, in_effect: bool, codes: list[str], met: bool) -> None:
+    assert expectation(status, in_effect, *codes).met is met
+
+
+def test_a_share_of_unread_keys_must_be_warned_about() -> None:
+    warned, silent = expectation("dead", False, "ACC021"), expectation("dead", False)
+    assert liveness.kept([warned] * 98 + [silent] * 2)
+    assert not liveness.kept([warned] * 97 + [silent] * 3)
+
+
+def test_warnings_about_the_block_count_where_they_say_that_nobody_reads_it() -> None:
+    said = Judgement("accepted", (Said("ACC021", "warning", "/b", ""), Said("PAR033", "warning", "/b", "")))
+    assert [finding.code for finding in liveness.warnings_at(said, ("b", "k"))] == ["ACC021"]
+    assert [finding.code for finding in liveness.warnings_at(said, ("b",))] == ["ACC021", "PAR033"]
+
+
+def test_a_free_port_is_no_difference() -> None:
+    def answer(port: int, asked: int) -> dict[str, Any]:
+        launch = {"arguments": {"main_process_port": asked}, "torchrun": {"rdzv_endpoint": f"127.0.0.1:{port}"}}
+        return {"verdict": "accepted", "facts": {"launch": launch}}
+
+    assert liveness.fingerprint(answer(4001, 0)) == liveness.fingerprint(answer(4002, 0))
+    assert liveness.fingerprint(answer(4001, 4001)) != liveness.fingerprint(answer(4002, 4002))
 
 
 def test_there_are_forty_configs_to_probe() -> None:

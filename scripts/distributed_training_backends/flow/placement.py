@@ -28,6 +28,7 @@ LAUNCHERS: dict[Route, tuple[str, ...]] = {
     "simple": ("simple_launcher", "prepare_simple_launcher_cmd_env"),
 }
 RUNNER_ONLY = ("deepspeed_hostfile", "deepspeed_exclusion_filter", "deepspeed_inclusion_filter")
+MEETING = ("num_machines", "machine_rank", "main_process_ip", "main_process_port")
 PREFIX_OF_ROUTE = {"fsdp_": "fsdp", "megatron_lm_": "megatron", "tp_size": "tensor_parallel"}
 
 
@@ -96,10 +97,22 @@ def is_read(launch: Launch, option: str) -> bool:
     return reads_in_context(launch, option)
 
 
+def alone(launch: Launch) -> bool:
+    """Tell whether the file asks for several processes and gets one that meets no other.
+
+    On a CPU a mpirun around the launcher could start the others.
+    """
+    machines, processes = launch.value("num_machines"), launch.value("num_processes")
+    several = any(isinstance(count, (int, float)) and count > 1 for count in (machines, processes))
+    return several and launch.distributed_type == "NO" and launch.value("use_cpu") in (None, False)
+
+
 def reads_in_context(launch: Launch, option: str) -> bool:
     """Narrow what a launcher reads to what it reads in this file: several machines, several processes."""
     machines, processes = launch.value("num_machines"), launch.value("num_processes")
     several = not (isinstance(machines, (int, float)) and machines <= 1)
+    if option in MEETING and alone(launch):
+        return False
     if option == "machine_rank":
         nossh = launch.value("deepspeed_multinode_launcher") == "nossh" and launch.since("1.6.0")
         return several and (not launch.deepspeed_runner or nossh) and launch.route != "simple"

@@ -154,7 +154,21 @@ def unknown_block_key(launch: Launch) -> Iterator[Hit]:
         if isinstance(entry.key, str) and not is_option(entry, launch):
             text, repair = block_explanation(entry, launch)
             message = f"nothing reads {entry.key} in {entry.block} (accelerate {launch.release}); {text}"
-            yield Hit(launch.document.key(entry.block, entry.key), message, repair, weight(entry, launch))
+            severity = Severity.INFO if asks_for_default(entry, launch, repair) else None
+            yield Hit(launch.document.key(entry.block, entry.key), message, repair, severity)
+
+
+def asks_for_default(entry: Entry, launch: Launch, repair: Repair | None) -> bool:
+    """Tell whether an unknown key asks for what happens anyway: the default of the setting that is most likely meant.
+
+    A name that never was a setting has no default, so it is told from nothing only by an empty value.
+    """
+    meant = next((step.text for step in repair.operations if step.action == "rename"), "") if repair else ""
+    option = destination(entry.block, meant, launch.release) if meant else entry.option
+    if entry.value is None or knowledge.spans("options", option):
+        return same(entry.value, default_of_option(option, launch.release))
+    field = field_of(entry, launch.release)
+    return field is not None and field.default is not None and same(entry.value, field.default)
 
 
 def block_explanation(entry: Entry, launch: Launch) -> tuple[str, Repair | None]:
@@ -174,7 +188,7 @@ def block_explanation(entry: Entry, launch: Launch) -> tuple[str, Repair | None]
         return f"it belongs into {found[0]}", None
     if entry.block == "deepspeed_config" and known_to_deepspeed(entry.key):
         return "it is a key of a DeepSpeed JSON: put it into a file and name that with deepspeed_config_file", None
-    if entry.block in PLUGINS and field_of(entry, release):
+    if field_of(entry, release):
         return f"it is a field of {PLUGINS[entry.block]}: pass it in the script", None
     return "remove it", remove(entry)
 
@@ -185,10 +199,10 @@ def known_to_deepspeed(key: str) -> bool:
     return key in newest.keys or bool(deepspeed.known_elsewhere(key))
 
 
-def field_of(entry: Entry, release: str) -> bool:
-    """Tell whether the plugin behind a block has a field of that name that the file cannot set."""
-    fields = accelerate_api.parameters(PLUGINS[entry.block], release)
-    return entry.key.removeprefix("fsdp_") in fields
+def field_of(entry: Entry, release: str) -> accelerate_api.Parameter | None:
+    """The field of that name that the plugin behind a block has, and that the file cannot set."""
+    fields = accelerate_api.parameters(PLUGINS.get(entry.block, ""), release)
+    return fields.get(entry.key.removeprefix("fsdp_"))
 
 
 def with_prefix(entry: Entry, release: str) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from distributed_training_backends.flow.effect import normal, same
 from distributed_training_backends.flow.launch import BLOCKS, SEPARATE, Launch
-from distributed_training_backends.flow.placement import is_read
+from distributed_training_backends.flow.placement import MEETING, alone, is_read
 from distributed_training_backends.knowledge import accelerate as knowledge
 from distributed_training_backends.model import Severity
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
@@ -25,8 +25,9 @@ def unread_setting(launch: Launch) -> Iterator[Hit]:
     `enable_cpu_affinity`, `downcast_bf16` and `tpu_use_sudo` have another default, so what the file says never
     applies; only the command line does. Other settings are read by some launchers only: `machine_rank` and
     `main_process_ip` for several machines, `use_cpu` for NO and MULTI_CPU, `tpu_*` and `main_training_function` for
-    XLA. Where the file says what takes effect anyway, this is for information only. Source: 1.15.0,
-    commands/launch.py, `_validate_launch_command`.
+    XLA. For NO on a GPU there is one process, which looks at no address. Where the file says what takes effect
+    anyway, this is for information only. Source: 1.15.0, commands/launch.py, `_validate_launch_command`, and
+    utils/launch.py, `prepare_simple_launcher_cmd_env`.
     """
     fields = knowledge.for_release(launch.release).cluster_fields
     for key, value in launch.document.data.items():
@@ -78,6 +79,8 @@ def unread_text(launch: Launch, key: str, effect: object) -> str:
     if masked(launch, key):
         way = f"pass --{key} on the command line"
         return f"accelerate launch ignores {key} in a config file ({shown(effect)} takes effect); {way}"
+    if key in MEETING and alone(launch):
+        return f'{key} has no effect here: distributed_type "NO" starts one process, which meets no other'
     where = "several machines" if key in ("machine_rank", "main_process_ip") else reader(key)
     return f"{key} has no effect here: it is read for {where} only; {shown(effect)} takes effect"
 
