@@ -331,3 +331,17 @@ def test_a_file_with_a_finding_on_every_line_takes_bounded_time() -> None:
     found = [edits.resolve(document, Repair("t", (remove(f"key_{number}"),))) for number in range(5000)]
     assert found[0] is not None
     assert found[-1] is None  # no more trials: a second round of fixing will offer it
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "after"),
+    [
+        ("a: 1  # why\nb:\n  c: 2\n", ("b",), "b:\n  c: 2\n  a: 1  # why\n"),
+        ("a: 1  # why\nc: 2\n", ("b",), "c: 2\nb:\n  a: 1  # why\n"),
+        ("a: 1  # why\nb: {}\n", ("b",), None),
+        ("a: 1\nb: {}\n", ("b",), "b: {a: 1}\n"),
+        ("{b: {c: 2}, # one\n a: 1 # why\n}\n", ("b",), None),
+    ],
+)
+def test_a_move_takes_its_comment_along_or_is_not_made(text: str, target: tuple[str, ...], after: str | None) -> None:
+    assert edited(text, move("a", to=target)) == after

@@ -13,6 +13,7 @@ from distributed_training_backends.sources.writing import write
 
 _LINE_END = re.compile(r"\r\n|\r|\n|\Z")
 _REST_OF_LINE = re.compile(r"[ \t]*(?:(?:#|//)[^\r\n]*)?(?:\r\n|\r|\n|\Z)")
+_REMARK = re.compile(r"(?:#|//)[^\r\n]*")
 _BLANK_OR_COMMENT = re.compile(r"\s+|(?:#|//)[^\r\n]*|/\*.*?\*/", re.DOTALL)
 
 
@@ -65,20 +66,24 @@ class Splicer:
 
     def move(self, pointer: Pointer, target: Pointer, name: str) -> list[Edit]:
         """Put an entry at the end of another mapping, in its own words where they fit there."""
-        value = self._own_words(pointer, target) if self.document.has(*target) else self.document.get(*pointer)
-        return [*self.add(target, name, value, without=pointer), *self.remove(pointer)]
+        edits = [*self.add(target, name, self._own_words(pointer, target), without=pointer), *self.remove(pointer)]
+        written = "".join(edit.text for edit in edits)
+        if any(remark not in written for edit in edits for remark in _REMARK.findall(self.text[edit.start : edit.end])):
+            raise NotPossibleError  # a remark would get lost
+        return edits
 
     def _own_words(self, pointer: Pointer, target: Pointer) -> Any:
         """The text of a value, with the comment behind it where the target has lines of its own."""
         node = self._node(pointer)
         start, end = self._tight(node.value)
         siblings = self._children(target).pointers
-        lines = bool(siblings) and not self._flow(target)
+        made = not self.document.has(*target)  # a block that is missing gets lines where its parent has them
+        lines = not self._flow(target[:-1]) if made else bool(siblings) and not self._flow(target)
         if lines and not self._flow(pointer[:-1]):
             end = self._line_end(end)
         if node.key is None or self._line_end(node.key.end) > start:
             return Verbatim(self.text[start:end].rstrip(), False)
-        if not lines:
+        if not lines or not siblings:
             return self.document.get(*pointer)
         sibling = self._node(siblings[0])
         before, after = self._indent(node.key.start), self._indent((sibling.key or sibling.value).start)
