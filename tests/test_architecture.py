@@ -25,15 +25,20 @@ LAYERS = (
     ("sources",),
     ("flow",),
     ("rules",),
-    ("validate", "consumers", "edits", "fix", "schemas", "triage", "diagnose", "lookup", "convert"),
+    ("validate", "consumers", "edits", "fix", "schemas", "skill", "triage", "diagnose", "lookup", "convert"),
     ("render",),
     ("installed",),
     ("api",),
-    ("cli_common", "cli_run", "cli_rules", "cli_fix", "cli_lookup", "cli"),
+    ("mending",),
+    ("cli_common", "cli_run", "cli_rules", "cli_fix", "cli_lookup", "cli", "serve"),
 )
 ONLY_FOR_RENDER = {"about", "model", "render"}
 # Third parties, and the only places that may know them; scripts/ and tools/ know none.
-THIRD_PARTIES = {"yaml": re.compile(r"sources/yaml\w*\.py"), "markdown_it": re.compile(r"/lookup/sections\.py$")}
+THIRD_PARTIES = {
+    "yaml": re.compile(r"sources/yaml\w*\.py"),
+    "markdown_it": re.compile(r"/lookup/sections\.py$"),
+    **dict.fromkeys(("anyio", "jsonschema", "mcp", "starlette", "uvicorn"), re.compile(r"^mcp_server/\w+\.py")),
+}
 MAINTAINERS_MAY_USE = {"yaml", "jsonschema", "packaging", "pip"}
 LIMITS = {"median": 12, "ninety in a hundred": 40, "longest": 80, "module": 400, "bytes": 3 * 1024 * 1024}
 
@@ -62,7 +67,8 @@ def imports_of(path: Path) -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: imports are absolute"
+            # the server is one package in a checkout and another in a wheel, so its modules know each other by place
+            assert node.level <= (path.parent.name == "mcp_server"), f"{path}: imports are absolute"
             yield from ((node.module or "", alias.name) for alias in node.names)
 
 

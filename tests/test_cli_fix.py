@@ -8,7 +8,7 @@ import pytest
 from tests.conftest import Run
 from tests.fake_judge import FakeJudge
 
-from distributed_training_backends import cli_fix
+from distributed_training_backends import cli_fix, mending
 from distributed_training_backends.fix import WriteFailure, write_atomically
 
 
@@ -73,7 +73,7 @@ def test_a_fix_that_leads_an_accepted_file_to_an_error_is_not_written(run: Run) 
 def test_fixes_that_never_end_are_bounded(run: Run, judge: FakeJudge) -> None:
     Path("x.yaml").write_text("loop")
     run("x.yaml", "--diff")
-    assert len(judge.calls) == 1 + cli_fix.ROUNDS
+    assert len(judge.calls) == 1 + mending.ROUNDS
 
 
 def test_a_diff_writes_nothing(run: Run) -> None:

@@ -18,8 +18,8 @@ from distributed_training_backends.sources.limits import Unreadable
 from distributed_training_backends.sources.load import load, load_all
 from distributed_training_backends.sources.reading import (
     Raw,
+    decode,
     find_files,
-    first_newline,
     glimpse,
     read_path,
     read_stdin,
@@ -40,6 +40,7 @@ __all__ = [
     "rules",
     "validate_paths",
     "validate_text",
+    "validate_together",
 ]
 Reader = Callable[[str], "Raw | Unreadable | None"]
 
@@ -77,16 +78,26 @@ def validate_text(text: str, options: Options, path: str = "<text>", files: Mapp
     """Judge one text. `files` holds companions by the name under which the text refers to them; no file is read."""
     companions = files or {}
 
-    def read(name: str) -> Raw | None:
+    def read(name: str) -> Raw | Unreadable | None:
         return from_text(name, companions[name]) if name in companions else None
 
     return judged(parsed(from_text(path, text), options.kind), options, read)
 
 
-def from_text(path: str, text: str) -> Raw:
-    """Take a text as it came, without its byte order mark."""
-    bare = text.removeprefix("\ufeff")
-    return Raw(path, bare, first_newline(bare), bare != text)
+def validate_together(text: str, deepspeed: str, options: Options) -> Report:
+    """Judge a text and the DeepSpeed file that belongs to it; no file is read.
+
+    The second one goes by the name that the first one gives it in `deepspeed_config_file`, if it does.
+    """
+    main = parsed(from_text("<text>", text), options.kind)
+    names = [name for one in main if isinstance(one, Document) and (name := named_file(one))]
+    companion = parsed(from_text(names[0] if names else "<deepspeed>", deepspeed), "deepspeed")
+    return judged([*main, *companion], options, lambda _: None)
+
+
+def from_text(path: str, text: str) -> Raw | Unreadable:
+    """Take a text as if it had come from a file, with the same limits."""
+    return decode(text.encode("utf-8", "surrogatepass"), path)
 
 
 def read_file(path: str) -> Raw | Unreadable | None:
@@ -157,8 +168,7 @@ def absent_features() -> frozenset[str]:
 
 def companion_of(document: Document, given: Sequence[Document], read: Reader) -> Document | Unreadable | None:
     """Follow `deepspeed_config_file`: among the files given, then from the working directory, then from the config."""
-    name = document.get("deepspeed_config", "deepspeed_config_file") if document.kind == "accelerate" else None
-    if not isinstance(name, str):
+    if (name := named_file(document)) is None:
         return None
     by_path = {normpath(one.path): one for one in given}
     for candidate in (name, join(dirname(document.path), name)):
@@ -170,6 +180,12 @@ def companion_of(document: Document, given: Sequence[Document], read: Reader) ->
         if raw is not None:
             return raw if isinstance(raw, Unreadable) else load(raw, "deepspeed")
     return None
+
+
+def named_file(document: Document) -> str | None:
+    """The DeepSpeed file that a config names."""
+    name = document.get("deepspeed_config", "deepspeed_config_file") if document.kind == "accelerate" else None
+    return name if isinstance(name, str) else None
 
 
 def editor_schema(kind: str, targets: Targets) -> dict[str, Any]:

@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
-from os.path import normpath
-from typing import NamedTuple
 
-from distributed_training_backends import api, cli_run
 from distributed_training_backends import cli_common as common
-from distributed_training_backends.fix import apply, write_atomically
-from distributed_training_backends.model import Applicability, FileReport, Finding, Report, Severity
+from distributed_training_backends import cli_run
+from distributed_training_backends.fix import write_atomically
+from distributed_training_backends.mending import Settled, settle
+from distributed_training_backends.model import Applicability, Report
 from distributed_training_backends.render.style import counted
-
-ROUNDS = 10
-Identity = tuple[str, str, str]  # of a finding, wherever it has moved to
-Judge = Callable[[str], FileReport]
-
-
-class Settled(NamedTuple):
-    """A file before and after its fixes, and what was fixed."""
-
-    before: FileReport
-    text: str
-    fixed: tuple[Finding, ...]
 
 
 def run_fixes(args: argparse.Namespace) -> int:
@@ -34,102 +20,14 @@ def run_fixes(args: argparse.Namespace) -> int:
     report = cli_run.judge(args.paths, options, stdin)
     cli_run.check_output_file(args.output_file, report)
     allowed = {Applicability.SAFE, *([Applicability.UNSAFE] if args.unsafe_fixes else [])}
-    changes = [change for file in report.files if (change := settle(file, report, options, allowed))]
+    settled = [settle(file, report, options, allowed, common.note) for file in report.files]
+    changes = [change for change in settled if change is not None]
     if args.diff:
         return _show_diff(changes, report, args)
     written = [_write(change) for change in changes]
     left = cli_run.judge(args.paths, options, stdin) if any(written) else report
     cli_run.show(left, args)
     return left.exit_code if all(written) else common.CANNOT_JUDGE
-
-
-def settle(file: FileReport, report: Report, options: api.Options, allowed: set[Applicability]) -> Settled | None:
-    """Fix one file in memory, round by round, because a fix may uncover another; None when there is nothing to fix."""
-    if file.named_by is not None:
-        if _fixable(file, allowed):
-            common.note(f"{file.path}: not fixed, because only {file.named_by} was given, which names it")
-        return None
-    judge = _judge_of(file, report, options)
-    fixed: list[Finding] = []
-    current, refused = file, set[Identity]()
-    for _ in range(ROUNDS):
-        found = [finding for finding in _fixable(current, allowed) if _identity(finding) not in refused]
-        if current.text is None or current.verdict == "unreadable" or not found:
-            break
-        step = _step(current, found, judge)
-        refused.update(map(_identity, step.harmful))
-        if not step.applied and not step.harmful:
-            break
-        fixed.extend(step.applied)
-        current = step.after
-    return Settled(file, current.text, tuple(fixed)) if fixed and current.text is not None else None
-
-
-class Step(NamedTuple):
-    """A file after a round of fixes, which ones were made, and which ones were left out as harmful."""
-
-    after: FileReport
-    applied: Sequence[Finding]
-    harmful: Sequence[Finding] = ()
-
-
-def _step(current: FileReport, found: Sequence[Finding], judge: Judge) -> Step:
-    """Make all fixes, or tell which ones would have the file refused, so that the others can be made."""
-    together = _made(current, found, judge)
-    if not _is_worse(current, together.after):
-        return together
-    alone = {finding: _made(current, [finding], judge).after for finding in found}
-    harmful = [finding for finding, after in alone.items() if _is_worse(current, after)] or list(found[1:]) or found
-    for finding in harmful:
-        title, result = finding.fix.title if finding.fix else "", _errors(alone[finding]) or _errors(together.after)
-        common.note(f"{current.path}:{finding.place.line}: {finding.code} not fixed: {title} would lead to {result}")
-    return Step(current, (), harmful)
-
-
-def _made(current: FileReport, found: Sequence[Finding], judge: Judge) -> Step:
-    text, applied = apply(current.text or "", [finding.fix for finding in found if finding.fix])
-    if text == current.text:
-        return Step(current, ())
-    return Step(judge(text), [finding for finding in found if finding.fix in applied])
-
-
-def _is_worse(before: FileReport, after: FileReport) -> bool:
-    """Tell whether fixing made a readable file unreadable, or an accepted one refused.
-
-    A refused file may well show another error after the fix: the libraries stop at the first one, too.
-    """
-    return after.verdict == "unreadable" or (after.verdict == "rejected" and before.verdict == "accepted")
-
-
-def _errors(file: FileReport) -> str:
-    if file.verdict == "unreadable":
-        return "a file that cannot be judged"
-    return ", ".join(sorted({item.code for item in file.findings if item.severity is Severity.ERROR}))
-
-
-def _identity(finding: Finding) -> Identity:
-    return finding.code, finding.place.pointer, finding.fix.title if finding.fix else ""
-
-
-def _judge_of(file: FileReport, report: Report, options: api.Options) -> Judge:
-    """Give what judges another text of a file, among the other files of the call."""
-    companions = _companions(file, report)
-
-    def judge(text: str) -> FileReport:
-        again = api.validate_text(text, options, file.path, companions)
-        return next((one for one in again.files if one.path == file.path), file)
-
-    return judge
-
-
-def _companions(file: FileReport, report: Report) -> dict[str, str]:
-    """The other texts of the run, under their paths as given and as normalised, since a config may name either."""
-    others = [other for other in report.files if other is not file]
-    return {path: other.text for other in others if other.text for path in (other.path, normpath(other.path))}
-
-
-def _fixable(file: FileReport, allowed: Iterable[Applicability]) -> list[Finding]:
-    return [finding for finding in file.findings if finding.fix and finding.fix.applicability in allowed]
 
 
 def _write(change: Settled) -> bool:

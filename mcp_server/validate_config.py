@@ -1,0 +1,158 @@
+"""The tool validate_config: the text of a config in, what will become of it out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from distributed_training_backends import api
+from distributed_training_backends.mending import settle
+from distributed_training_backends.model import KINDS, Applicability, FileReport, Finding, Report, Severity
+from distributed_training_backends.render.characters import visible
+from distributed_training_backends.render.diff import render_diff
+from distributed_training_backends.render.redact import redact_report
+from distributed_training_backends.render.style import counted
+
+from .shared import VERSIONS, about, fitting, following, left_out, paging, targets_from
+from .tool import Answer, Arguments, CallError, Tool, choice, text, whole
+
+PATH = re.compile(r"\s*[\w./\\~:-]{1,200}\.(?:ya?ml|json)\s*", re.IGNORECASE)
+DIFF_LIMIT = 12_000  # characters
+# What messages call options of the command line, in the words of this tool.
+OPTIONS = (("--format says which kind it is", "the argument kind says which it is"), ("--consumer", "consumer"))
+
+
+def call(given: Arguments) -> Answer:
+    """Judge the texts, and shape what is said about them."""
+    options = options_from(given)
+    report = judged(given, options)
+    shown = redact_report(report)
+    full = given["detail"] == "full"
+    found = [(file, finding) for file in shown.files for finding in file.findings]
+    told = [(file, finding) for file, finding in found if full or matters(file, finding)]
+    told.sort(key=lambda item: item[1].severity.rank)
+    findings = fitting([entry(file, finding, full, "deepspeed_config" in given) for file, finding in told], given)
+    answer: Answer = {
+        "summary": " ".join([*sentences(shown, given), *left_out(findings, len(told), given), *about(shown.targets)]),
+        "verdict": verdict(shown),
+        "kind": shown.files[0].kind or "unknown",
+        "targets": dict(shown.targets.items()),
+        "findings": findings,
+        "total": len(told),
+        "next_offset": following(findings, len(told), given),
+    }
+    return {**answer, "diff": fixes(report, options)} if full else answer
+
+
+def options_from(given: Arguments) -> api.Options:
+    """How to judge."""
+    names = ("num_processes", "num_machines", "mixed_precision", "consumer")
+    context = api.Context(**{name: given[name] for name in names if name in given})
+    kind = None if given["kind"] == "auto" else given["kind"]
+    return api.Options(targets_from(given), context, kind)
+
+
+def judged(given: Arguments, options: api.Options) -> Report:
+    """Judge one text, or two that belong together."""
+    for name in ("config", "deepspeed_config"):
+        if PATH.fullmatch(given.get(name, "")):
+            raise CallError(f"{name} is the name of a file, and this tool reads no files; pass the text in the file")
+    if "deepspeed_config" in given:
+        return api.validate_together(given["config"], given["deepspeed_config"], options)
+    return api.validate_text(given["config"], options)
+
+
+def matters(file: FileReport, finding: Finding) -> bool:
+    """Tell whether a finding belongs in a short answer: hints do not, unless they say why nothing could be judged."""
+    return finding.severity is not Severity.INFO or file.verdict == "unreadable"
+
+
+def entry(file: FileReport, finding: Finding, full: bool, several: bool) -> dict[str, Any]:
+    """One finding as the answer shows it."""
+    message = finding.message
+    for option, argument in OPTIONS:
+        message = message.replace(option, argument)
+    shown: dict[str, Any] = {"code": finding.code, "severity": finding.severity.value, "line": finding.place.line}
+    if several:
+        shown["file"] = "config" if file.path == "<text>" else "deepspeed_config"
+    shown["message"] = visible(message if full or len(message) <= 300 else f"{message[:300]}…")
+    if finding.fix:
+        shown["fix"] = visible(finding.fix.title if full else finding.fix.title[:200])
+    if full:
+        place = finding.place
+        shown |= {"name": finding.name, "pointer": place.pointer, "column": place.column, "end_line": place.end_line}
+        shown |= {"end_column": place.end_column}
+        shown |= {"applicability": finding.fix.applicability.value} if finding.fix else {}
+    return {**shown, "reference": finding.reference}
+
+
+def verdict(report: Report) -> str:
+    """The verdict over all files: one that cannot be judged counts most."""
+    return ("accepted", "rejected", "unreadable")[report.exit_code]
+
+
+def sentences(report: Report, given: Arguments) -> Iterator[str]:
+    """What is so, and what to do next."""
+    errors, warnings, hints = (report.total(severity) for severity in Severity)
+    if report.exit_code == 2:
+        yield "This could not be judged."
+    else:
+        word = "Refused" if errors else "Accepted, but not as written" if warnings else "Accepted as written"
+        yield f"{word}: {counted(errors, 'error')}, {counted(warnings, 'warning')}, {counted(hints, 'hint')}."
+        if hints and given["detail"] == "concise":
+            yield "Hints come with detail full."
+    if errors or warnings:
+        yield "Mend what is found and validate again; lookup_reference with a code explains it."
+
+
+def fixes(report: Report, options: api.Options) -> str:
+    """The safe fixes as a unified diff."""
+    parts = []
+    for file in report.files:
+        change = settle(file, report, options, {Applicability.SAFE}, note=lambda _: None)
+        if change is not None:
+            name = "config" if file.path == "<text>" else "deepspeed_config"
+            parts.append(render_diff(name, file.text or "", change.text))
+    diff = "".join(parts)
+    return diff if len(diff) <= DIFF_LIMIT else f"{diff[:DIFF_LIMIT]}\n[cut: the diff is longer]\n"
+
+
+TOOL = Tool(
+    name="validate_config",
+    title="Validate a training backend config",
+    description=(
+        "Tells what Accelerate, DeepSpeed or the Transformers Trainer of a given release will make of a config, "
+        "running nothing: errors (refused), warnings (runs, but not as written) and fixes. For an Accelerate YAML or "
+        "JSON, a DeepSpeed JSON, an fsdp_config, TrainingArguments, a parallelism, FP8 or quantization block."
+    ),
+    properties={
+        "config": text("The text of the config, not a path", minLength=1),
+        "deepspeed_config": text("The text of the DeepSpeed JSON that config names"),
+        "kind": choice("auto", *KINDS),
+        "consumer": choice("auto", "deepspeed", "accelerate", "trainer", description="Who reads a DeepSpeed JSON"),
+        "num_processes": whole("Over all machines"),
+        "num_machines": whole(),
+        "mixed_precision": {"type": "string", "enum": ["no", "fp16", "bf16", "fp8"]},
+        **VERSIONS,
+        **paging(10, 50),
+    },
+    required=("config",),
+    answers={
+        "summary": text(),
+        "verdict": {"type": "string", "enum": ["accepted", "rejected", "unreadable"]},
+        "findings": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    **{name: text() for name in ("code", "severity", "message", "fix", "reference")},
+                    "line": {"type": "integer"},
+                },
+            },
+        },
+        "total": {"type": "integer"},
+        "next_offset": {"type": "integer", "description": "-1: no more"},
+    },
+    call=call,
+)

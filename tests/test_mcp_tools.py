@@ -1,0 +1,282 @@
+"""The tools over MCP: answers in both channels, budgets, paging, and errors that a caller can act on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import pytest
+from jsonschema import Draft202012Validator
+from mcp.client import Client
+from mcp_server import app
+from mcp_server.app import TOOLS, answered, server
+from tests.mcp_calls import ACCELERATE, CLEAN, DEEPSPEED, MODES, call, refused, text_of
+
+from cases import CASES, read_cases
+from distributed_training_backends import api, cli
+
+pytestmark = pytest.mark.anyio
+TOKENS, BYTES_A_TOKEN = 1_200, 2.75  # of markdown tables; prose has four or more
+LINKED = "distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config:\n  deepspeed_config_file: ds.json\n"
+SECRET = "hf_" + "aBcDeFgHiJkLmNoPqRsT"
+
+
+@pytest.fixture(params=MODES)
+async def client(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
+    async with Client(server(), mode=request.param) as connected:
+        yield connected
+
+
+async def test_a_config_is_judged(client: Client) -> None:
+    answer = await call(client, "validate_config", {"config": ACCELERATE})
+    assert (answer["verdict"], answer["kind"], answer["total"], answer["next_offset"]) == (
+        "rejected",
+        "accelerate",
+        5,
+        -1,
+    )
+    assert answer["summary"].startswith("Refused: 2 errors, 3 warnings, 2 hints.")
+    severities = [finding["severity"] for finding in answer["findings"]]
+    assert severities == ["error"] * 2 + ["warning"] * 3
+    by_code = {finding["code"]: finding for finding in answer["findings"]}
+    assert by_code["FSD001"]["line"] == 12
+    assert by_code["FSD001"]["fix"] == "write true"
+    assert by_code["FSD001"]["reference"] == "references/rules/fsdp.md#fsd001"
+
+
+async def test_a_clean_config_has_a_short_answer(client: Client) -> None:
+    answer = await call(client, "validate_config", {"config": CLEAN})
+    assert (answer["verdict"], answer["findings"], answer["total"]) == ("accepted", [], 0)
+    assert answer["summary"].startswith("Accepted as written: 0 errors, 0 warnings")
+
+
+async def test_the_answer_is_that_of_the_command_line(
+    client: Client, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config.yaml").write_text(ACCELERATE, encoding="utf-8")
+    cli.main([str(tmp_path / "config.yaml"), "--accelerate-version", "1.6.0", "--output-format", "json"])
+    expected = json.loads(capsys.readouterr().out)
+    answer = await call(
+        client, "validate_config", {"config": ACCELERATE, "accelerate_version": "1.6.0", "detail": "full", "limit": 50}
+    )
+    (file,) = expected["files"]
+    shared = ("code", "name", "severity", "message", "pointer", "line", "column", "end_line", "end_column", "reference")
+    assert answer["targets"] == expected["targets"]
+    assert sorted([finding[name] for name in shared] for finding in answer["findings"]) == sorted(
+        [finding[name] for name in shared] for finding in file["findings"]
+    )
+    fixes = {finding["code"]: finding["fix"] for finding in file["findings"] if finding["fix"]}
+    assert fixes
+    for finding in answer["findings"]:
+        if finding["code"] in fixes:
+            assert (finding["fix"], finding["applicability"]) == (
+                fixes[finding["code"]]["title"],
+                fixes[finding["code"]]["applicability"],
+            )
+
+
+async def test_a_full_answer_has_hints_and_the_fixes_as_a_diff(client: Client) -> None:
+    answer = await call(client, "validate_config", {"config": ACCELERATE, "detail": "full"})
+    assert answer["total"] == 7
+    assert "-  fsdp_offload_param: true\n+  fsdp_offload_params: true\n" in answer["diff"]
+
+
+async def test_a_deepspeed_file_is_judged_with_the_config_that_names_it(client: Client) -> None:
+    answer = await call(client, "validate_config", {"config": LINKED, "deepspeed_config": DEEPSPEED})
+    assert {finding["file"] for finding in answer["findings"]} == {"deepspeed_config"}
+    assert "DSP004" in {finding["code"] for finding in answer["findings"]}
+    alone = await call(client, "validate_config", {"config": LINKED, "detail": "full"})
+    assert [finding["code"] for finding in alone["findings"]] == ["XCF002"]
+
+
+async def test_a_deepspeed_file_that_nothing_names_is_judged_on_its_own(client: Client) -> None:
+    answer = await call(client, "validate_config", {"config": CLEAN, "deepspeed_config": DEEPSPEED})
+    assert {finding["file"] for finding in answer["findings"]} == {"deepspeed_config"}
+
+
+async def test_the_context_of_a_call_counts(client: Client) -> None:
+    config = {"config": '{"train_batch_size": 6, "train_micro_batch_size_per_gpu": 2}', "consumer": "deepspeed"}
+    assert (await call(client, "validate_config", {**config, "num_processes": 3}))["verdict"] == "accepted"
+    assert (await call(client, "validate_config", {**config, "num_processes": 4}))["verdict"] == "rejected"
+
+
+async def test_what_cannot_be_judged_says_why(client: Client) -> None:
+    for text in ("\0", "just words", "[" * 1_000, "a: " + "b" * 3_000_000, "\ud800"):
+        result = answered("validate_config", {"config": text}) if len(text) > 2 or not text.isprintable() else None
+        answer = result.structured_content if result else await call(client, "validate_config", {"config": text})
+        assert (answer["verdict"], answer["kind"]) == ("unreadable", "unknown"), text[:10]
+        assert answer["summary"].startswith("This could not be judged.")
+        assert answer["findings"][0]["message"]
+
+
+async def test_a_release_beyond_what_is_known_is_told(client: Client) -> None:
+    answer = await call(client, "validate_config", {"config": CLEAN, "accelerate_version": "99.1"})
+    newest = api.default_targets().accelerate
+    assert answer["summary"].endswith(f"accelerate 99.1 is newer than what is known here: judged like {newest}.")
+    assert answer["targets"]["accelerate"] == "99.1"
+
+
+def large(count: int) -> str:
+    """A config with many findings."""
+    lines = [f"  fsdp_offload_param{number}: true" for number in range(count)]
+    return "distributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n" + "\n".join(lines) + "\n"
+
+
+async def test_every_finding_is_reached_by_paging(client: Client) -> None:
+    seen: list[int] = []
+    offset = 0
+    while offset >= 0:
+        answer = await call(client, "validate_config", {"config": large(60), "limit": 25, "offset": offset})
+        assert answer["findings"]
+        seen += [finding["line"] for finding in answer["findings"] if finding["code"] == "ACC020"]
+        assert (answer["next_offset"] >= 0) == (f"go on with offset {answer['next_offset']}" in answer["summary"])
+        offset = answer["next_offset"]
+    assert seen == list(range(4, 64))
+    beyond = await call(client, "validate_config", {"config": large(60), "offset": 500})
+    assert (beyond["findings"], beyond["next_offset"]) == ([], -1)
+    assert "Offset 500 is beyond the last of" in beyond["summary"]
+
+
+async def test_a_section_is_found_and_quoted(client: Client) -> None:
+    answer = await call(client, "lookup_reference", {"query": "FSD001"})
+    assert answer["sections"][0]["reference"] == "references/rules/fsdp.md#fsd001"
+    assert answer["total"] >= len(answer["sections"]) > 0
+    last = await call(client, "lookup_reference", {"query": "FSD001", "offset": answer["total"]})
+    assert (last["sections"], last["next_offset"]) == ([], -1)
+
+
+async def test_nothing_found_says_what_may_be_meant(client: Client) -> None:
+    answer = await call(client, "lookup_reference", {"query": "fsdp_ofload_parms"})
+    assert "fsdp_offload_params" in answer["summary"]
+
+
+def test_default_answers_keep_to_the_budget() -> None:
+    longest = {
+        "validate_config": [{"config": text} for text in (ACCELERATE, large(900), f"x: {'ä' * 9_000}", "distributed")],
+        "lookup_reference": [
+            {"query": query}
+            for query in ("FSD001", "fsdp_reshard_after_forward", "zero stage 3 offload", "x" * 9_000, "how to choose")
+        ],
+    }
+    longest["validate_config"].append({"config": ACCELERATE, "deepspeed_config": DEEPSPEED})
+    for code in (path.stem for path in CASES.glob("*.md")):
+        longest["validate_config"] += [{"config": example.files[0][1]} for example in read_cases(code)]
+    for tool, calls in longest.items():
+        for arguments in calls:
+            text = text_of(answered(tool, arguments))
+            assert len(text.encode()) <= TOKENS * BYTES_A_TOKEN, (tool, arguments)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("detail", ["concise", "full"])
+def test_answers_are_as_their_schema_says(tool: str, detail: str) -> None:
+    given = {"validate_config": {"config": ACCELERATE}, "lookup_reference": {"query": "zero stage 3"}}[tool]
+    answer = answered(tool, {**given, "detail": detail, "limit": 2}).structured_content
+    Draft202012Validator(TOOLS[tool].outputs).validate(answer)
+    assert next(iter(answer)) == "summary"
+    assert "\x1b" not in json.dumps(answer)
+    assert not list(nulls(answer))
+
+
+def nulls(value: Any) -> Any:
+    """Every null in an answer: strict clients refuse what the schema does not declare."""
+    if value is None:
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from nulls(inner)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("validate_config", {"confg": "a: 1"}, ["has no argument 'confg'; did you mean 'config'?", "needs 'config'"]),
+        ("validate_config", {"config": CLEAN, "accelerate": "1.0"}, ["did you mean 'accelerate_version'?"]),
+        (
+            "validate_config",
+            {"config": CLEAN, "zzz": 1},
+            ["no argument 'zzz'. It takes config, deepspeed_config, kind"],
+        ),
+        ("validate_config", {}, ["needs 'config': The text of the config"]),
+        ("validate_config", {"config": ""}, ["write a text that is not empty"]),
+        ("validate_config", {"config": None}, ["needs 'config'"]),
+        ("validate_config", {"config": {"a": 1}}, ["config is a structure, not its text; write a text"]),
+        ("validate_config", {"config": ["a"]}, ["config is a list; write a text"]),
+        ("validate_config", {"config": "configs/fsdp.yaml"}, ["is the name of a file", "reads no files"]),
+        ("validate_config", {"config": CLEAN, "deepspeed_config": "C:\\ds.json"}, ["deepspeed_config is the name"]),
+        ("validate_config", {"config": CLEAN, "kind": "acelerate"}, ["write accelerate (of auto, accelerate"]),
+        ("validate_config", {"config": CLEAN, "kind": "zzz"}, ["write one of auto, accelerate"]),
+        ("validate_config", {"config": CLEAN, "limit": 0}, ["limit is 0; write a whole number from 1 to 50"]),
+        ("validate_config", {"config": CLEAN, "limit": "many"}, ["limit is 'many'; write a whole number"]),
+        ("validate_config", {"config": CLEAN, "limit": 10**30}, ["write a whole number from 1 to 50"]),
+        ("validate_config", {"config": CLEAN, "num_processes": True}, ["num_processes is True; write a whole number"]),
+        ("validate_config", {"config": CLEAN, "offset": -1}, ["offset is -1; write a whole number from 0"]),
+        ("validate_config", {"config": CLEAN, "torch_version": "latest"}, ["torch_version is 'latest'", "1.10.1"]),
+        ("validate_config", {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}, ["no argument 'a', 'b', 'c'. It"]),
+        ("lookup_reference", {"query": "  "}, ["the query is empty"]),
+        ("lookup_reference", {"query": "x" * 20_000}, ["not a log"]),
+        ("lookup_reference", {"question": "x"}, ["has no argument 'question'", "needs 'query'"]),
+        ("lookup_refernce", {"query": "x"}, ["there is no tool 'lookup_refernce'; did you mean lookup_reference?"]),
+        ("explain", {}, ["there is no tool 'explain'; there are validate_config, lookup_reference"]),
+    ],
+)
+async def test_a_wrong_call_says_what_to_write(tool: str, arguments: dict[str, Any], said: list[str]) -> None:
+    async with Client(server()) as client:
+        message = await refused(client, tool, arguments)
+    assert [part for part in said if part not in message] == [], message
+    assert len(message) < 600
+    assert "\n" not in message
+
+
+async def test_arguments_are_read_as_clients_write_them(client: Client) -> None:
+    sloppy = {"config": CLEAN, "num_processes": " 8 ", "limit": "5", "kind": None, "accelerate_version": " 1.10.1 "}
+    answer = await call(client, "validate_config", sloppy)
+    assert answer["targets"]["accelerate"] == "1.10.1"
+
+
+async def test_secrets_are_not_repeated(client: Client) -> None:
+    config = f"{CLEAN}hf_tokn: {SECRET}\n"
+    answer = await call(client, "validate_config", {"config": config, "detail": "full"})
+    assert SECRET not in json.dumps(answer)
+    for arguments in ({"config": CLEAN, "kind": SECRET}, {"config": CLEAN, "torch_version": SECRET}, {SECRET: 1}):
+        assert SECRET not in await refused(client, "validate_config", arguments)
+    answer = await call(client, "lookup_reference", {"query": f"error: token={SECRET}"})
+    assert SECRET not in json.dumps(answer)
+
+
+async def test_our_own_mistake_is_an_answer_too(monkeypatch: pytest.MonkeyPatch, client: Client) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError(f"a defect near {SECRET}")
+
+    monkeypatch.setattr(api, "validate_text", fail)
+    message = await refused(client, "validate_config", {"config": CLEAN})
+    assert message == "internal error in validate_config (RuntimeError); please report it with the arguments"
+
+
+async def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, client: Client) -> None:
+    def fail(*_: object) -> None:
+        raise ModuleNotFoundError("No module named 'yaml'", name="yaml")
+
+    monkeypatch.setattr(api, "validate_text", fail)
+    assert "lacks the Python package yaml" in await refused(client, "validate_config", {"config": CLEAN})
+
+
+async def test_calls_at_once_do_not_disturb_each_other(client: Client) -> None:
+    expected = {code: read_cases(code)[0].files[0][1] for code in sorted(path.stem for path in CASES.glob("*.md"))[:50]}
+    alone = {code: answered("validate_config", {"config": text}) for code, text in expected.items()}
+    together: dict[str, Any] = {}
+
+    async def ask(code: str, text: str) -> None:
+        together[code] = await client.call_tool("validate_config", {"config": text})
+
+    async with anyio.create_task_group() as group:
+        for code, text in expected.items():
+            group.start_soon(ask, code, text)
+    assert {code: text_of(result) for code, result in together.items()} == {
+        code: text_of(result) for code, result in alone.items()
+    }
+
+
+def test_a_tool_is_registered_once_it_is_a_row() -> None:
+    assert set(app.TOOLS) == {tool.name for tool in app.TOOLS.values()}
