@@ -20,7 +20,7 @@ VERSIONS: dict[str, Schema] = {
 }
 # Bytes of the items in an answer. With the default it has at most 1,200 tokens, of which tables take one for three
 # bytes; what is beyond some 25,000 tokens, clients cut off.
-BUDGETS = {"concise": 3_000, "full": 32_000}
+BUDGETS = {"concise": 2_800, "full": 32_000}
 
 
 def paging(limit: int, most: int) -> dict[str, Schema]:

@@ -69,7 +69,7 @@ def imports_of(path: Path) -> Iterator[tuple[str, str]]:
         elif isinstance(node, ast.ImportFrom):
             # the server is one package in a checkout and another in a wheel, so its modules know each other by place
             assert node.level <= (path.parent.name == "mcp_server"), f"{path}: imports are absolute"
-            yield from ((node.module or "", alias.name) for alias in node.names)
+            yield from ((node.module or alias.name, alias.name) for alias in node.names)
 
 
 def parts_imported(path: Path) -> Iterator[str]:

@@ -181,11 +181,11 @@ def test_fixes_of_values() -> None:
 
 def launch(block: dict[str, Any], release: str = NEWEST) -> Launch:
     """The merged launch of such a file, as rules get it."""
-    from distributed_training_backends.api import from_text
     from distributed_training_backends.sources import load
     from distributed_training_backends.sources.document import Document
+    from distributed_training_backends.sources.reading import Raw
 
-    document = load.load(from_text("config.json", json.dumps({**HEAD, "fsdp_config": block})), "accelerate")
+    document = load.load(Raw("config.json", json.dumps({**HEAD, "fsdp_config": block})), "accelerate")
     assert isinstance(document, Document)
     found = launch_of(document, release, Context())
     assert found is not None
