@@ -95,7 +95,8 @@ def leaves(tree: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[t
 def names_of(file: str, path: tuple[str, ...], runs: list[Any]) -> set[str]:
     """What a fact may be called: its name, its place, its flags, the values of an enumeration or a constant."""
     name = path[-1]
-    found = {name, ".".join(path[1:]), name.rpartition(".")[2], path[-2] if path[0] == "parameters" else name}
+    found = {name, ".".join(path[1:]), path[-2] if path[0] == "parameters" else name}
+    found.update(name.split(".", count)[-1] for count in range(1, name.count(".") + 1))
     newest = [value for _, _, value in runs]
     for value in newest:
         if isinstance(value, dict):

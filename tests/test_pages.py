@@ -47,7 +47,7 @@ def names(page: Page) -> Iterator[Claim]:
 
 def releases(page: Page) -> Iterator[Claim]:
     for line, text, rest in page.spans:
-        name = claims.names_in(text)[0] if claims.names_in(text) else text
+        name = [text, *claims.names_in(text)][-1]  # of a setting, its value
         if match := SINCE.match(rest):
             check = claims.is_since if match[1] == "since" else claims.is_until
             yield Claim("release", line, f"{name} {match[1]} {match[2]}", check(name, match[2]))
