@@ -133,14 +133,14 @@ def fact(file: str, runs: list[Any]) -> Fact:
 
 
 @cache
-def elsewhere() -> dict[str, str]:
-    """Names that only the libraries know, with the place where they are: a module path."""
-    return dict(json.loads(NAMES.read_text(encoding="utf-8"))["places"])
+def listed(sort: str) -> dict[str, str]:
+    """What tests/cases/pages/names.json lists.
 
-
-def compiled_messages() -> list[str]:
-    """Messages from compiled code, which no source at hand has; each with its origin."""
-    return list(json.loads(NAMES.read_text(encoding="utf-8"))["compiled_messages"])
+    `places`: names that only the libraries know, and the module path where they are. `texts`: names that are no
+    Python names, and the file of a library that holds them in quotes. `compiled_messages`: messages of compiled code,
+    which no source at hand has, and whose they are. `other_releases`: releases of other libraries.
+    """
+    return dict(json.loads(NAMES.read_text(encoding="utf-8"))[sort])
 
 
 @cache
@@ -152,17 +152,18 @@ def own_options() -> frozenset[str]:
 
 
 @cache
-def filled() -> frozenset[str]:
-    """The paths for which "auto" stands in a DeepSpeed file."""
+def tabled() -> frozenset[str]:
+    """Names in the smaller tables: what "auto" is for, FP8 keys that nothing reads, modules of optional packages."""
     auto = load_json("deepspeed_auto.json")
-    return frozenset({*auto["accelerate"], *auto["trainer"]})
+    modules = {feature["module"] for feature in load_json("packages.json")["features"].values()}
+    return frozenset({*auto["accelerate"], *auto["trainer"], *load_json("precision.json")["fp8_misnamed"], *modules})
 
 
 def place_of(name: str) -> str:
     """Where in the libraries the oracle shall look for a name, or an empty text."""
     bare = name.removesuffix("()")
-    if bare in elsewhere():
-        return elsewhere()[bare]
+    if bare in listed("places"):
+        return listed("places")[bare]
     first, _, rest = bare.partition(".")
     return f"{PREFIXES[first]}.{rest}" if first in PREFIXES and rest else ""
 
@@ -173,8 +174,8 @@ def known(name: str) -> bool:
     if bare.endswith("_") and any(other.startswith(bare) for other in facts()):
         return True
     optimizers = load_json("deepspeed.json")["optimizers"]
-    ours = bare in VARIABLES or bare in own_options() or bare in RULES
-    return ours or bare in facts() or bare in filled() or bare.lower() in optimizers or bool(place_of(name))
+    ours = bare in VARIABLES or bare in own_options() or bare in RULES or bare in tabled()
+    return ours or bare in facts() or bare.lower() in optimizers or bool(place_of(name)) or bare in listed("texts")
 
 
 def kind(text: str) -> str:
@@ -283,9 +284,8 @@ def rule_since(code: str, release: str) -> bool:
 
 def is_release(number: str) -> bool:
     """Whether a number of three parts is a release of a library whose releases are known."""
-    listed = any(number in releases(file) for file in ("accelerate.json", "deepspeed.json"))
-    read = load_json("transformers.json")["read"].values()
-    return listed or number in read or number in json.loads(NAMES.read_text(encoding="utf-8"))["other_releases"]
+    of_a_history = any(number in releases(file) for file in ("accelerate.json", "deepspeed.json"))
+    return of_a_history or number in {*load_json("transformers.json")["read"].values(), *listed("other_releases")}
 
 
 def is_constant(name: str, value: str) -> bool:

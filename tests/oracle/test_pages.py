@@ -16,7 +16,7 @@ from tests.oracle.client import Answer, Oracle
 from tests.oracle.comparison import LIBRARY_OF
 from tests.oracle.environment import PINS
 from tests.oracle.judge import judge
-from tests.oracle.messages import is_given
+from tests.oracle.messages import is_given, packages
 from tests.pages import Fence, Page, matches, pages, read
 
 pytestmark = pytest.mark.skipif(os.environ.get("DTB_ORACLE") != "1", reason="asks the real libraries (DTB_ORACLE=1)")
@@ -106,11 +106,16 @@ def test_names_are_in_the_libraries(page: Page, oracles: dict[str, Oracle]) -> N
     assert oracles["snippets"].ask({"mode": "names", "places": places, "files": {}})["missing"] == []
 
 
+@pytest.mark.parametrize(("name", "file"), claims.listed("texts").items())
+def test_texts_are_in_the_libraries(name: str, file: str) -> None:
+    assert f'"{name}"' in (packages(environment.default()) / file).read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
 def test_messages_are_in_the_libraries(page: Page) -> None:
     quoted = {(line, text) for line, text, _ in page.spans if claims.kind(text) == "message"}
     unknown = [item for item in sorted(quoted) if not is_given(item[1], environment.default())]
-    assert [item for item in unknown if item[1] not in claims.compiled_messages()] == []
+    assert [item for item in unknown if item[1] not in claims.listed("compiled_messages")] == []
 
 
 @pytest.mark.parametrize("fence", [fence for fence in FENCES if fence.option("needs")], ids=place)
