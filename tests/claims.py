@@ -48,8 +48,11 @@ SETTING = re.compile(rf'["\']?({WORD})["\']?(?:: |=)(.+)')
 OPTION = re.compile(r"--[a-z][\w-]*")
 CODE = re.compile(r"\b(?:ACC|DSP|FSD|PAR|PRC|TRN|LCH|PYS|XCF)\d{3}\b")
 RELEASE = re.compile(r"(?<![\w.])\d+\.\d+\.\d+(?![\w.])")
-PLAIN = re.compile(r"[\d.,e+-]+|[\W\d_]*|(?:true|false|null|none|no|yes|on|off|auto|None|True|False|True, False)", re.I)
-FILE = re.compile(r"[\w./*<>-]+\.(?:md|py|json|yaml|yml|safetensors|bin|pt|sh)|[\w./<>-]+/")
+PLAIN = re.compile(
+    r"[\d.,e+-]+|[\W\d_]*|python|torchrun|mpirun|srun|deepspeed|(?:true|false|null|none|no|yes|on|off|auto|None|True|False|True, False)",
+    re.I,
+)
+FILE = re.compile(r"[\w./*<>~-]+\.(?:md|py|json|yaml|yml|safetensors|bin|pt|sh)|[\w./<>-]+/")
 
 
 class Span(NamedTuple):
@@ -81,6 +84,10 @@ def facts() -> dict[str, list[Fact]]:
         for path, runs in leaves({k: v for k, v in load_json(file).items() if k not in INTERNAL}):
             for name in names_of(file, path, runs):
                 found.setdefault(name, []).append(fact(file, runs))
+            for item in {item for _, _, value in runs if isinstance(value, list) for item in map(str, value)}:
+                found.setdefault(item, []).append(
+                    fact(file, [run for run in runs if isinstance(run[2], list) and item in map(str, run[2])])
+                )
     return found
 
 
@@ -102,8 +109,8 @@ def names_of(file: str, path: tuple[str, ...], runs: list[Any]) -> set[str]:
         if isinstance(value, dict):
             found.update(value.get("flags", ()), value.get("negated", ()))
             found.update(map(str, [*value.get("allowed", ()), *value.get("choices", ())]))
-        if path[0] in ("enums", "constants", "literals"):
-            found.update(map(str, value if isinstance(value, list) else [value]))
+        if path[0] in ("enums", "constants", "literals") and not isinstance(value, list):
+            found.add(str(value))
     if file == "deepspeed.json" and path[0] in ("optimizers", "schedulers"):
         records = [record for value in newest for record in classes(value)]
         found |= {str(record.get("class")) for record in records}
@@ -137,8 +144,8 @@ def listed(sort: str) -> dict[str, str]:
     """What tests/cases/pages/names.json lists.
 
     `places`: names that only the libraries know, and the module path where they are. `texts`: names that are no
-    Python names, and the file of a library that holds them in quotes. `compiled_messages`: messages of compiled code,
-    which no source at hand has, and whose they are. `other_releases`: releases of other libraries.
+    Python names, and messages of compiled code, and the file of a library that holds them. `compiled_messages`:
+    messages that no file at hand holds, and whose they are. `other_releases`: releases of other libraries.
     """
     return dict(json.loads(NAMES.read_text(encoding="utf-8"))[sort])
 
