@@ -48,10 +48,8 @@ SETTING = re.compile(rf'["\']?({WORD})["\']?(?:: |=)(.+)')
 OPTION = re.compile(r"--[a-z][\w-]*")
 CODE = re.compile(r"\b(?:ACC|DSP|FSD|PAR|PRC|TRN|LCH|PYS|XCF)\d{3}\b")
 RELEASE = re.compile(r"(?<![\w.])\d+\.\d+\.\d+(?![\w.])")
-PLAIN = re.compile(
-    r"[\d.,e+-]+|[\W\d_]*|python|torchrun|mpirun|srun|deepspeed|(?:true|false|null|none|no|yes|on|off|auto|None|True|False|True, False)",
-    re.I,
-)
+PROGRAMS = "python|torchrun|mpirun|srun|deepspeed"
+PLAIN = re.compile(rf"[\d.,e+-]+|[\W\d_]*|\$\{{\w+}}|{PROGRAMS}|true|false|null|none|no|yes|on|off|auto", re.I)
 FILE = re.compile(r"[\w./*<>~-]+\.(?:md|py|json|yaml|yml|safetensors|bin|pt|sh)|[\w./<>-]+/")
 
 
