@@ -16,6 +16,7 @@ from pathlib import Path
 from extract_classes import class_facts
 from extract_config import config_facts
 from extract_environment import environment_facts
+from extract_field_sources import source_facts
 from extract_launcher import launcher_facts
 from extraction import Facts
 from extraction_files import DataFile, main
@@ -25,9 +26,13 @@ def core_facts(package: Path) -> Facts:
     return {**config_facts(package), **launcher_facts(package), **environment_facts(package)}
 
 
+def api_facts(package: Path) -> Facts:
+    return {**class_facts(package), **source_facts(package)}
+
+
 FILES = (
     DataFile("accelerate.json", "accelerate", core_facts),
-    DataFile("accelerate_api.json", "accelerate", class_facts),
+    DataFile("accelerate_api.json", "accelerate", api_facts),
 )
 
 if __name__ == "__main__":

@@ -30,6 +30,17 @@ class Parameter(NamedTuple):
     instance: tuple[str, ...] = ()
 
 
+class Source(NamedTuple):
+    """The environment variables that give a field its value where the caller gives none, and the value without them.
+
+    `known` is false where only running code can tell that value.
+    """
+
+    variables: tuple[str, ...]
+    otherwise: Any
+    known: bool
+
+
 @cache
 def parameters(owner: str, release: str) -> Mapping[str, Parameter]:
     """The parameters of `Accelerator`, `Accelerator.prepare`, `BnbQuantizationConfig`, `notebook_launcher` and so on.
@@ -42,6 +53,19 @@ def parameters(owner: str, release: str) -> Mapping[str, Parameter]:
         found.update(parameters(base, known))
     records = history.at(DATA, ("parameters", owner), known)
     return {**found, **{name: _parameter(name, record) for name, record in records.items()}}
+
+
+def sources(owner: str, release: str) -> Mapping[str, Source]:
+    """By field, the environment variables of a class, those of its bases included."""
+    known = nearest(release)
+    found: dict[str, Source] = {}
+    for base in history.at(DATA, ("bases",), known).get(owner, ()):
+        found.update(sources(base, known))
+    for name, record in history.at(DATA, ("environment", owner), known).items():
+        otherwise = record.get("otherwise")
+        certain = "otherwise" in record and not isinstance(otherwise, dict)
+        found[name] = Source(tuple(record["variables"]), otherwise, certain)
+    return found
 
 
 def owners(release: str) -> frozenset[str]:
