@@ -1,4 +1,4 @@
-"""Which environment variable a field of a plugin or a parameter takes its value from, read from one release's source."""
+"""Which environment variable a field of a plugin takes its value from, read from one release's source."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ class FieldSources:
     def __init__(self, names: Mapping[str, Any], parameters: Iterable[str]) -> None:
         self.known = dict(names)
         self.parameters = set(parameters)
+        self.texts: dict[str, str] = {}
         self.holds: dict[str, Source] = {}
         self.found: dict[str, Source] = {}
 
@@ -89,6 +90,7 @@ class FieldSources:
                 self.known[name] = evaluate(value, self.known)
             except NotConstantError:
                 self.known.pop(name, None)
+                self.texts[name] = ast.unparse(value)
 
     def _reads(self, expression: ast.expr) -> Iterator[Source]:
         for node in ast.walk(expression):
@@ -106,7 +108,9 @@ class FieldSources:
             variable = str(evaluate(key, self.known))
         except NotConstantError:
             return
-        if default is not None:
+        if isinstance(default, ast.Name) and default.id in self.texts:
+            yield {"variables": [variable], "otherwise": {"expr": self.texts[default.id]}}
+        elif default is not None:
             yield {"variables": [variable], "otherwise": value_or_text(default, self.known)}
         else:
             yield {"variables": [variable], **({"otherwise": False} if flag else {})}

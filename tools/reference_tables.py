@@ -1,0 +1,89 @@
+"""What the generators of reference pages share: tables, words for releases and values, and the command line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from distributed_training_backends.versions import describe
+
+PAGES = Path(__file__).resolve().parent.parent / "references"
+MOST_ROWS = 45  # of a table, so that a section stays within sixty lines
+
+Spans = Sequence[tuple[str, str | None]]
+
+
+def code(text: str) -> str:
+    """A name as code; one with a bar in it would end a cell of a table."""
+    return f"`{text}`".replace("|", "\\|")
+
+
+def codes(names: Iterable[str]) -> str:
+    """Names as code, with commas between them."""
+    return ", ".join(code(name) for name in names)
+
+
+def cell(text: str) -> str:
+    """Text that may stand in a table."""
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def value(item: Any) -> str:
+    """A value as Python or YAML shows it."""
+    if isinstance(item, dict) and set(item) == {"expr"}:
+        return "unset" if item["expr"].startswith("_") else cell(item["expr"].replace("self.", ""))
+    if isinstance(item, list):
+        return ", ".join(value(one) for one in item) or "[]"
+    return cell(repr(item) if item == "" else str(item))
+
+
+def releases(spans: Spans, first: str) -> str:
+    """When something is known: "since 1.6.0"; nothing where it always was."""
+    return ", ".join(_released(start, end, first) for start, end in spans if (start, end) != (first, None))
+
+
+def _released(start: str, end: str | None, first: str) -> str:
+    return describe(None if start == first else start, end)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The lines of a table, without the columns that are empty in every row."""
+    kept = [column for column in range(len(head)) if column == 0 or any(row[column] for row in rows)]
+    yield f"| {' | '.join(head[column] for column in kept)} |"
+    yield f"|{'---|' * len(kept)}"
+    for row in rows:
+        yield f"| {' | '.join(row[column] for column in kept)} |"
+
+
+def section(
+    title: str, about: str, head: Sequence[str], rows: Sequence[Sequence[str]], level: int = 2
+) -> Iterator[str]:
+    """A heading, a sentence and a table; what is too long for a section goes on in sections below it."""
+    yield from (f"{'#' * level} {title}", "", about, "")
+    yield from table(head, rows[:MOST_ROWS])
+    yield ""
+    for number, start in enumerate(range(MOST_ROWS, len(rows), MOST_ROWS), 2):
+        yield from (f"{'#' * (level + 1)} {title}: part {number}", "")
+        yield from table(head, rows[start : start + MOST_ROWS])
+        yield ""
+
+
+def main(description: str, makers: dict[str, Callable[[], Iterable[str]]]) -> int:
+    """Run the command line of a generator: `makers` gives the lines of each page by its name."""
+    parser = argparse.ArgumentParser(description=description)
+    choice = parser.add_mutually_exclusive_group(required=True)
+    choice.add_argument("--write", action="store_true", help="write the pages")
+    choice.add_argument("--check", action="store_true", help="say which pages are not up to date, and exit with 1")
+    arguments = parser.parse_args()
+    stale = 0
+    for name, maker in makers.items():
+        path, text = PAGES / name, "\n".join(maker()).rstrip() + "\n"
+        if path.is_file() and path.read_text(encoding="utf-8") == text:
+            continue
+        if arguments.write:
+            path.write_text(text, encoding="utf-8")
+        print(f"references/{name} {'written' if arguments.write else 'is not up to date'}")
+        stale += 1
+    return int(bool(stale) and not arguments.write)
