@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from extract_classes import checked_fields
 from extract_config import enums, merging, options
 from extract_environment import _reads
+from extract_field_sources import FieldSources
 from extract_launcher import Reader
 from extraction import (
     Facts,
@@ -287,3 +288,39 @@ def test_a_long_sentence_is_cut_at_a_word() -> None:
     cut = first_sentence("word " * 40)
     assert len(cut) <= 120
     assert cut.endswith("word…")
+
+
+def test_fields_take_values_from_variables() -> None:
+    body = function(
+        """
+def __post_init__(self):
+    prefix = "FSDP_"
+    fallback = "te" if found() else "ao"
+    if self.version is None:
+        self.version = int(os.environ.get(prefix + "VERSION", "1"))
+    self.offload = str_to_bool(os.environ.get(prefix + "OFFLOAD", "False")) == 1
+    steps = os.environ.get("STEPS", "auto")
+    self.steps = int(steps) if steps.isdigit() else steps
+    self.backend = os.environ.get("BACKEND", fallback)
+    self.enabled = parse_flag_from_env("ENABLED")
+    if os.environ.get("LAYERS") is not None:
+        self.layers = int(os.environ.get("LAYERS", 0))
+    if os.environ.get("CPU", "false") == "true":
+        self.device = CPU()
+    self.other = 3
+"""
+    ).body
+    assert FieldSources({}, ()).read(body) == {
+        "version": {"variables": ["FSDP_VERSION"], "otherwise": "1"},
+        "offload": {"variables": ["FSDP_OFFLOAD"], "otherwise": False},
+        "steps": {"variables": ["STEPS"], "otherwise": "auto"},
+        "backend": {"variables": ["BACKEND"], "otherwise": {"expr": "'te' if found() else 'ao'"}},
+        "enabled": {"variables": ["ENABLED"], "otherwise": False},
+        "layers": {"variables": ["LAYERS"], "otherwise": None},
+        "device": {"variables": ["CPU"], "otherwise": "false"},
+    }
+
+
+def test_parameters_take_values_from_variables() -> None:
+    body = function("def __init__(self, cpu=False, state=None):\n if parse_flag_from_env('CPU'): cpu = True").body
+    assert FieldSources({}, ["cpu"]).read(body) == {"cpu": {"variables": ["CPU"], "otherwise": False}}

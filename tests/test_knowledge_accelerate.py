@@ -262,6 +262,18 @@ def test_the_python_surface() -> None:
     assert accelerate_api.spans("Accelerator", "parallelism_config") == [("1.10.0", None)]
 
 
+def test_where_fields_come_from() -> None:
+    """utils/dataclasses.py, the __post_init__ of these classes."""
+    plugin = accelerate_api.sources("FullyShardedDataParallelPlugin", "1.15.0")
+    assert plugin["cpu_offload"] == accelerate_api.Source(("FSDP_OFFLOAD_PARAMS",), False, True)
+    assert plugin["state_dict_type"].known is False
+    assert "min_num_params" not in accelerate_api.sources("FullyShardedDataParallelPlugin", "0.33.0")
+    recipe = accelerate_api.sources("FP8RecipeKwargs", "1.15.0")
+    assert recipe["opt_level"].variables == ("ACCELERATE_FP8_OPT_LEVEL",)  # inherited
+    assert recipe["override_linear_precision"].variables[0] == "ACCELERATE_FP8_OVERRIDE_FPROP"
+    assert accelerate_api.sources("NoSuchPlugin", "1.15.0") == {}
+
+
 def test_what_bitsandbytes_quantization_takes() -> None:
     fields = accelerate_api.quantization("1.15.0")
     assert len(fields) == 9

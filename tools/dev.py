@@ -77,6 +77,8 @@ def test(arguments: list[str]) -> int:
         ["-m", "ruff", "format", "--check", "."],
         ["-m", "mypy"],
         ["tools/generate_rule_pages.py", "--check"],
+        ["tools/generate_api_reference.py", "--check"],
+        ["tools/generate_versions.py", "--check"],
         ["-m", "pytest", "-n", "auto"],
     ]
     return max(run([str(PYTHON), *check]) for check in checks)

@@ -36,7 +36,11 @@ ENTRY_POINTS = {
     "utils/other.py": ("write_basic_config",),
     "commands/config/default.py": ("write_basic_config",),
 }
-METHODS = {"accelerator.py": {"Accelerator": ("prepare", "accumulate", "clip_grad_norm_", "save_state", "load_state")}}
+METHODS_OF_ACCELERATOR = (
+    *("prepare", "accumulate", "clip_grad_norm_", "save_state", "load_state"),
+    *("autocast", "get_state_dict", "no_sync", "save_model", "unwrap_model"),
+)
+METHODS = {"accelerator.py": {"Accelerator": METHODS_OF_ACCELERATOR}}
 
 
 def class_facts(package: Path) -> Facts:

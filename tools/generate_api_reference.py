@@ -251,11 +251,16 @@ def option_of(dest: str) -> accelerate.Option:
     return accelerate.for_release(accelerate.spans("options", dest)[-1][1] or NEWEST).options[dest]
 
 
+def exports_of(dest: str) -> tuple[str, ...]:
+    """The variables that carry an option, in the newest release that knows it."""
+    return accelerate.for_release(accelerate.spans("options", dest)[-1][1] or NEWEST).exports.get(dest, ())
+
+
 def flag_row(dest: str) -> tuple[str, ...]:
     """The row of a flag."""
     spans = accelerate.spans("options", dest)
     release = spans[-1][1] or NEWEST
-    known, option = accelerate.for_release(release), option_of(dest)
+    option = option_of(dest)
     long = [flag for flag in option.flags if "-" not in flag.lstrip("-")] + list(option.negated)
     takes = f"one of {value(list(option.choices))}" if option.choices else option.type or ""
     return (
@@ -264,7 +269,7 @@ def flag_row(dest: str) -> tuple[str, ...]:
         cell("" if option.action == "store_true" else takes),
         "" if option.default is None else value(option.default),
         codes([key] if (key := key_of(dest, release)) else []),
-        codes(known.exports.get(dest, ())),
+        codes(exports_of(dest)),
         releases(spans, FIRST),
     )
 
@@ -284,7 +289,7 @@ def variables() -> Iterator[str]:
 
 def other_variables() -> Iterator[tuple[str, list[str]]]:
     """(variable, places that read it) of those that neither a field nor a flag of any release stands for."""
-    shown = {name for release in (NEWEST, "0.24.1") for name in carried_by(release)}
+    shown = {name for dest in history.branch(accelerate.DATA, ("options",)) for name in exports_of(dest)}
     shown |= {name for owner in TEXTS["classes"] for name in variables_of(owner)}
     for name, spans in history.branch(accelerate.DATA, ("environment",)).items():
         if name not in shown:

@@ -82,9 +82,12 @@ def section(rule: Rule) -> Iterator[str]:
 
 
 def example_lines(example: Example) -> Iterator[str]:
-    """One example: its files, and for a bad one what is printed."""
-    words = example.title or ("The good way" if example.verdict == "good" else "An example")
-    yield f"{words[0].upper()}{words[1:]}:"
+    """One example: its files, and for a bad one what is printed.
+
+    It has a heading, so that no section is long; look-up takes what begins with the code for a part of the rule.
+    """
+    words = example.title or ("the good way" if example.verdict == "good" else "an example")
+    yield f"### {example.code}: {words[0].lower() + words[1:] if words[1:2].islower() else words}"
     yield ""
     for name, text in example.files:
         yield f"```{'json' if name.endswith('.json') else 'yaml'}\n{comment(name, example)}{text}```"

@@ -1,0 +1,166 @@
+"""What one release changed against the one before it, in words: names that came and went, defaults and values."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from distributed_training_backends.knowledge import accelerate, accelerate_api
+from distributed_training_backends.resources import load_json
+from extraction import leaves
+from reference_tables import code, codes, value
+
+# By file, the branches that are worth telling, and what the names in them are.
+TOLD: Mapping[str, Mapping[str, str]] = {
+    "accelerate.json": {
+        "options": "launch flag",
+        "fields": "config key",
+        "enums": "value of",
+        "constants": "constant",
+    },
+    "accelerate_api.json": {"parameters": "parameter of"},
+    "deepspeed.json": {"keys": "key", "removed": "refusal of"},
+    "transformers.json": {
+        "training_arguments": "training argument",
+        "fsdp_config": "key of `fsdp_config`",
+        "accelerator_config": "key of `accelerator_config`",
+        "bits_and_bytes": "parameter of `BitsAndBytesConfig`",
+    },
+}
+MOST_NAMES = 40  # in one line of the page
+# Constants of Accelerate that a user meets: minimum versions, and values of settings.
+CONSTANTS = re.compile(r"(?:FSDP|DEEPSPEED)_\w+|\w+_VERSION")
+
+
+class Change(NamedTuple):
+    """A name that came, went or changed; `before` and `after` are its records, None where there is none."""
+
+    path: tuple[str, ...]
+    before: Any
+    after: Any
+
+
+def changes(file: str, release: str) -> Iterator[str]:
+    """The lines about one release."""
+    found = changes_by_release(file).get(release, [])
+    for branch, noun in TOLD[file].items():
+        mine = [change for change in found if change.path[0] == branch]
+        if noun == "constant":
+            yield from (constant_line(change) for change in mine if CONSTANTS.fullmatch(change.path[1]))
+            continue
+        yield from listed("new", noun, [change for change in mine if change.before is None], release)
+        yield from listed(
+            "gone", noun, [change for change in mine if change.after is None and is_gone(change, release)], release
+        )
+        yield from (line for change in mine if (line := default_line(change)))
+
+
+@cache
+def changes_by_release(file: str) -> Mapping[str, Sequence[Change]]:
+    """Every change in a file by the release that made it."""
+    content = load_json(file)
+    listing: list[str] = content["releases"]
+    found: dict[str, list[Change]] = defaultdict(list)
+    tree = {branch: content[branch] for branch in TOLD[file]}
+    for path, spans in leaves(tree):
+        ends = [*(listing.index(last) + 1 if last else len(listing) for _, last, _ in spans)]
+        for number, (first, _, record) in enumerate(spans):
+            before = spans[number - 1][2] if number and ends[number - 1] == listing.index(first) else None
+            found[first].append(Change(path, before, record))
+            goes_on = number + 1 < len(spans) and listing.index(spans[number + 1][0]) == ends[number]
+            if ends[number] < len(listing) and not goes_on:
+                found[listing[ends[number]]].append(Change(path, record, None))
+    return found
+
+
+def is_gone(change: Change, release: str) -> bool:
+    """Tell whether a name is really gone; a field may have moved to a base class."""
+    branch, *owner, name = change.path
+    return branch != "parameters" or name not in accelerate_api.parameters(owner[0], release)
+
+
+def listed(verb: str, noun: str, found: Sequence[Change], release: str) -> Iterator[str]:
+    """Lines that list names, those of one owner together."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    blocks = {change.path[1] for change in found} if noun == "key" else set()
+    for change in found:
+        if not any(change.path[1].startswith(f"{block}.") for block in blocks):  # the block says it all
+            groups[about(noun, change, release)].append(name_of(change))
+    for subject, names in groups.items():
+        for start in range(0, len(names), MOST_NAMES):
+            yield f"{verb} {subject}: {codes(names[start : start + MOST_NAMES])}"
+
+
+def about(noun: str, change: Change, release: str) -> str:
+    """What a name is, and whose."""
+    owner = change.path[1]
+    if noun == "parameter of" and first_seen(owner) == release:
+        return f"class or function {code(owner)} with"
+    if noun.endswith(" of") and len(change.path) > 2:
+        return f"{noun} {code(owner)}"
+    return f"{noun} for SageMaker" if owner == "SageMakerConfig" else noun
+
+
+@cache
+def first_seen(owner: str) -> str:
+    """The first release that has a class or function."""
+    return next(release for release in accelerate.RELEASES if owner in accelerate_api.owners(release))
+
+
+def name_of(change: Change) -> str:
+    """How a name is written by its user."""
+    branch, *_, name = change.path
+    record = change.after if change.after is not None else change.before
+    if branch == "options":
+        return next(iter(record["flags"]), name) if isinstance(record, dict) else name
+    return str(record) if branch == "enums" else name
+
+
+def default_line(change: Change) -> str:
+    """A line about a default that changed, or choices."""
+    before, after = change.before, change.after
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return ""
+    if before.get("default", ...) != after.get("default", ...):
+        return f"default of {title(change)}: {shown(before)} → {shown(after)}"
+    old, new = before.get("choices"), after.get("choices")
+    return f"choices of {title(change)}: {difference(old, new)}" if old != new and old and new else ""
+
+
+def title(change: Change) -> str:
+    """A name with its owner."""
+    branch, *owner, _ = change.path
+    return code(".".join([*(owner if branch == "parameters" else ()), name_of(change)]))
+
+
+def shown(record: Mapping[str, Any]) -> str:
+    """The default in a record."""
+    if "default" not in record:
+        return "required"
+    text = value(record["default"])
+    return "unset" if re.fullmatch(r"_\w+", text) else text
+
+
+def constant_line(change: Change) -> str:
+    """A line about a constant: a release that is needed, or names that are taken."""
+    name = code(change.path[1])
+    if isinstance(change.before, list) and isinstance(change.after, list):
+        return f"{name}: {difference(change.before, change.after)}"
+    if change.before is None:
+        return f"new constant {name}: {value(change.after)}"
+    return (
+        f"{name}: {value(change.before)} → {value(change.after)}"
+        if change.after is not None
+        else f"gone constant {name}"
+    )
+
+
+def difference(old: Sequence[Any], new: Sequence[Any]) -> str:
+    """What came to a list of names and what went."""
+    came, went = [item for item in new if item not in old], [item for item in old if item not in new]
+    parts = [f"new {codes(map(str, came))}"] if came else []
+    parts += [f"gone {codes(map(str, went))}"] if went else []
+    return ", ".join(parts) or "another order"
