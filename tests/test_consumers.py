@@ -64,3 +64,14 @@ def test_an_auto_of_deepspeed_itself_means_nobody() -> None:
     assert consumers.intended(data) == []
     assert consumers.intended({"fp16": {"enabled": "auto"}}) == ["accelerate", "trainer"]
     assert consumers.intended(["auto"]) == []
+
+
+def test_the_info_names_who_takes_the_file_and_who_does_not() -> None:
+    by_reader: dict[Consumer, list[Finding]] = {
+        "deepspeed": [],
+        "accelerate": [finding("DSP050")],
+        "trainer": [finding("DSP050"), finding("DSP051")],
+    }
+    (said,) = consumers.combine(parse_json("ds.json", json.dumps(PLAIN), "deepspeed"), by_reader)
+    assert said.message.startswith("this file is judged for DeepSpeed itself (--consumer ")
+    assert said.message.endswith("; Accelerate and the Trainer would refuse it: DSP050 says so")

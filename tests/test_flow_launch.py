@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from distributed_training_backends.flow.effect import same
-from distributed_training_backends.flow.launch import Launch, launch_of, route_of
+from distributed_training_backends.flow.launch import Launch, launch_of, precision_pointer, route_of
 from distributed_training_backends.flow.placement import is_read
 from distributed_training_backends.model import Context
 from distributed_training_backends.sources.document import Document
@@ -112,3 +112,45 @@ def test_which_options_a_launcher_reads(text: str, option: str, read: bool) -> N
 )
 def test_spellings_of_the_same_thing(one: object, other: object, equal: bool) -> None:
     assert same(one, other) is equal
+
+
+@pytest.mark.parametrize("release", ["0.20.3", "0.34.2", "1.4.0", "1.10.1", "1.15.0"])
+def test_backend_at_the_top_takes_the_place_of_the_block(release: str) -> None:
+    block = "dynamo_config:\n  dynamo_backend: INDUCTOR\n  dynamo_mode: max-autotune\n"
+    merged = launch(f"distributed_type: MULTI_GPU\nnum_processes: 4\n{block}dynamo_backend: EAGER\n", release)
+    assert (merged.value("dynamo_backend"), merged.value("dynamo_mode")) == ("EAGER", "default")
+    assert merged.at("dynamo_backend").pointer == ("dynamo_backend",)
+
+
+def test_backend_no_at_the_top_empties_the_block() -> None:
+    block = "dynamo_config:\n  dynamo_backend: INDUCTOR\n"
+    merged = launch(f"distributed_type: MULTI_GPU\nnum_processes: 4\n{block}dynamo_backend: 'NO'\n")
+    assert merged.value("dynamo_backend") == "no"
+
+
+@pytest.mark.parametrize(
+    ("blocks", "precision", "pointer"),
+    [
+        ("deepspeed_config:\n  mixed_precision: bf16\n", "bf16", ("deepspeed_config", "mixed_precision")),
+        ("deepspeed_config:\n  mixed_precision: false\n", "fp16", ("mixed_precision",)),
+        ("fsdp_config:\n  mixed_precision: bf16\n", "fp16", ("mixed_precision",)),
+        (
+            "megatron_lm_config:\n  mixed_precision: bf16\ndeepspeed_config:\n  mixed_precision: 'no'\n",
+            "bf16",
+            ("megatron_lm_config", "mixed_precision"),
+        ),
+    ],
+)
+@pytest.mark.parametrize("release", ["0.20.3", "1.4.0", "1.15.0"])
+def test_precision_in_a_block_beats_the_one_at_the_top(
+    blocks: str, precision: str, pointer: tuple[str, ...], release: str
+) -> None:
+    text = f"distributed_type: DEEPSPEED\nnum_processes: 4\nmixed_precision: fp16\n{blocks}"
+    merged = launch(text, release)
+    assert merged.value("mixed_precision") == precision
+    assert merged.at("mixed_precision").pointer == pointer == precision_pointer(document(text), release)
+
+
+def test_precision_of_the_command_line_beats_a_block() -> None:
+    text = "distributed_type: DEEPSPEED\nnum_processes: 4\ndeepspeed_config:\n  mixed_precision: bf16\n"
+    assert launch(text, mixed_precision="no").value("mixed_precision") == "no"

@@ -34,7 +34,7 @@ def combine(document: Document, by_reader: Findings) -> Iterator[Finding]:
         yield from (as_warning(finding, warned) for finding in errors(by_reader[warned]))
     others = [reader for reader in refusing if reader != warned]
     if others:
-        yield others_refuse(others, by_reader)
+        yield others_refuse(best, others, by_reader)
 
 
 def gentlest(readers: Sequence[Consumer], by_reader: Findings) -> Consumer:
@@ -69,12 +69,14 @@ def as_warning(finding: Finding, reader: Consumer) -> Finding:
     return finding._replace(severity=Severity.WARNING, message=f"{NAMES[reader]} refuses this: {finding.message}")
 
 
-def others_refuse(readers: Sequence[Consumer], by_reader: Findings) -> Finding:
+def others_refuse(taker: Consumer, readers: Sequence[Consumer], by_reader: Findings) -> Finding:
     """One info for the refusals of readers that the file is not written for, at the first reader's first error."""
     first = errors(by_reader[readers[0]])[0]
-    said = "; ".join(f"{NAMES[reader]}: {errors(by_reader[reader])[0].message}" for reader in readers)
-    names = " and ".join(NAMES[reader] for reader in readers)
-    message = f"{names} would refuse this file (--consumer chooses the reader). {said}"
+    said: dict[str, list[str]] = {}
+    for reader in readers:
+        said.setdefault(errors(by_reader[reader])[0].message, []).append(NAMES[reader])
+    refusals = "; ".join(f"{' and '.join(names)} would refuse it: {text}" for text, names in said.items())
+    message = f"this file is judged for {NAMES[taker]} (--consumer chooses another reader); {refusals}"
     return first._replace(
         code="DSP000",
         name="other-readers-refuse",

@@ -17,7 +17,7 @@ from distributed_training_backends.knowledge.pydantic_values import RefusedError
 from distributed_training_backends.model import Pointer
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.sources.document import At, Document, copied
-from distributed_training_backends.versions import covers
+from distributed_training_backends.versions import covers, in_span
 
 MISSING = object()
 HJSON_ONLY = ("missing-comma", "missing-braces", "unquoted-key", "unquoted-string", "single-quoted", "multiline-string")
@@ -243,13 +243,12 @@ def fill(data: dict[str, Any], file: DeepSpeedFile) -> frozenset[str]:
         if block is not None and block.get(name) == "auto" and is_filled(path, file):
             block[name] = example
             filled.add(path)
-    precision = mixed_precision(file)
+    wanted = wanted_block(data, file)
     for name in PRECISIONS:
-        wanted = precision == name or (precision == "fp8" and name == "bf16")
         if name not in data:
-            data[name] = {"enabled": wanted}
+            data[name] = {"enabled": wanted == name}
         elif f"{name}.enabled" in filled:
-            data[name]["enabled"] = wanted
+            data[name]["enabled"] = wanted == name
     data["steps_per_print"] = float("inf")
     return frozenset(filled)
 
@@ -273,7 +272,28 @@ def is_filled(path: str, file: DeepSpeedFile) -> bool:
 
 
 def mixed_precision(file: DeepSpeedFile) -> object:
-    """The precision that the launch asks for; None when it is not known."""
-    if file.context.mixed_precision or file.launch is None:
+    """The precision that the launch asks for beside this file; None when it is not known.
+
+    What the Accelerate config itself says is refused beside a DeepSpeed file (XCF001); without it nothing is asked for.
+    """
+    launch = file.launch
+    if file.context.mixed_precision or launch is None:
         return file.context.mixed_precision
-    return file.launch.value("mixed_precision")
+    own = launch.arguments["mixed_precision"].pointer or ("",)
+    return "no" if own[0] in ("mixed_precision", "fp16", "deepspeed_config") else launch.value("mixed_precision")
+
+
+def wanted_block(data: dict[str, Any], file: DeepSpeedFile) -> str | None:
+    """The block that Accelerate turns on for the launch's precision; None where it turns none on.
+
+    Where the file turns the other one on, Accelerate refuses the file before it fills anything in (DSP052).
+    """
+    precision = mixed_precision(file)
+    mine = "bf16" if precision == "fp8" and in_span(file.targets.accelerate, "0.34.0", None) else precision
+    other = "bf16" if precision == "fp16" else "fp16"
+    return mine if mine in PRECISIONS and not is_on(data.get(other)) else None
+
+
+def is_on(block: object) -> bool:
+    """Tell whether a precision block is on, as Accelerate compares it: by the word true."""
+    return isinstance(block, dict) and str(block.get("enabled")).lower() == "true"

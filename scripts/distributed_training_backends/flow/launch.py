@@ -39,6 +39,7 @@ BLOCKS = (
     "fp8_config",
     "parallelism_config",
 )
+OLD_BACKEND = "dynamo_backend"
 FROM_CONTEXT = ("num_processes", "num_machines", "machine_rank", "main_process_ip", "main_process_port")
 
 
@@ -187,9 +188,7 @@ def processed(document: Document, release: str) -> dict[str, Arg]:
     config |= {name: Arg(value, (name,)) for name, value in data.items() if name in fields}
     config.setdefault("parallelism_config", Arg(None))
     for name, old in legacy_fields(data):
-        config.setdefault(name, old)
-        if name not in data:
-            config[name] = old
+        config[name] = old
     if data.get("distributed_type") == "NO" and "num_processes" not in data and in_span(release, "0.34.0", None):
         config["num_processes"] = Arg(1)
     for name in BLOCKS:
@@ -199,12 +198,13 @@ def processed(document: Document, release: str) -> dict[str, Arg]:
 
 
 def legacy_fields(data: Mapping[Any, Any]) -> Iterator[tuple[str, Arg]]:
-    """Keys of old files that are still converted: `fp16` and `dynamo_backend` at the top."""
-    if data.get("fp16"):
+    """Keys of old files that are still converted: `fp16` where `mixed_precision` is missing, and `dynamo_backend` at
+    the top, which takes the place of a whole `dynamo_config`."""
+    if data.get("fp16") and "mixed_precision" not in data:
         yield "mixed_precision", Arg("fp16", ("fp16",))
-    backend = data.get("dynamo_backend")
-    if "dynamo_backend" in data:
-        yield "dynamo_config", Arg({} if backend == "NO" else {"dynamo_backend": backend}, None)
+    if OLD_BACKEND in data:
+        backend = data[OLD_BACKEND]
+        yield "dynamo_config", Arg({} if backend == "NO" else {OLD_BACKEND: backend}, (OLD_BACKEND,))
 
 
 def merge(config: Mapping[str, Arg], arguments: dict[str, Arg], release: str) -> None:
@@ -214,9 +214,9 @@ def merge(config: Mapping[str, Arg], arguments: dict[str, Arg], release: str) ->
     """
     for name, field in config.items():
         if isinstance(field.value, dict):
-            for key, value in block_entries(name, field.value, release):
-                if key not in FROM_CONTEXT or arguments.get(key, Arg(None)).value is None:
-                    arguments[key] = Arg(value[1], (name, value[0]) if field.pointer else None)
+            for option, (key, value) in block_entries(name, field.value, release):
+                if option not in FROM_CONTEXT or arguments.get(option, Arg(None)).value is None:
+                    arguments[option] = Arg(value, entry_pointer(field, key))
         elif name not in SEPARATE and arguments.get(name, Arg(None)).value is None:
             arguments[name] = field
     if arguments["gpu_ids"].value is None:
@@ -224,6 +224,13 @@ def merge(config: Mapping[str, Arg], arguments: dict[str, Arg], release: str) ->
         arguments["gpu_ids"] = ids if ids.value is not None else Arg("all")
     if arguments.get("dynamo_backend", Arg(None)).value is None:
         arguments["dynamo_backend"] = Arg("no")
+
+
+def entry_pointer(block: Arg, key: Any) -> Pointer | None:
+    """Where an entry of a block stands; a block that was made of the old `dynamo_backend` has only that."""
+    if block.pointer is None or block.pointer == (OLD_BACKEND,):
+        return block.pointer
+    return (*block.pointer, key)
 
 
 def block_entries(block: str, data: Mapping[Any, Any], release: str) -> Iterator[tuple[str, tuple[Any, Any]]]:
@@ -248,9 +255,19 @@ def destination(block: str, key: str, release: str) -> str:
 
 
 def settle_precision(config: Mapping[str, Arg], arguments: dict[str, Arg], context: Context) -> None:
-    """The command line decides `mixed_precision`, else the file, else "no"."""
+    """The command line decides `mixed_precision`, else a block that holds the key, else the file's own, else "no"."""
     if context.mixed_precision:
         arguments["mixed_precision"] = Arg(context.mixed_precision)
-        return
-    given = config.get("mixed_precision", Arg(None))
-    arguments["mixed_precision"] = Arg("no", given.pointer) if given.value is None else given
+    elif not arguments["mixed_precision"].value:
+        given = config.get("mixed_precision", Arg(None))
+        arguments["mixed_precision"] = Arg("no", given.pointer) if given.value is None else given
+
+
+def precision_pointer(document: Document, release: str) -> Pointer:
+    """Where a file says which `mixed_precision` counts: in the last block that copies the key, else at the top."""
+    blocks = [block for block in knowledge.for_release(release).cluster_fields if block in merged_blocks(release)]
+    for block in reversed(blocks if is_cluster(document) else []):
+        name = "mixed_precision"
+        if destination(block, name, release) == name and document.get(block, name):
+            return (block, name)
+    return ("mixed_precision",)

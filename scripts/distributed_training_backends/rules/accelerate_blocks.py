@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from distributed_training_backends.flow.effect import default_of_option, same
-from distributed_training_backends.flow.launch import BLOCKS, SEPARATE, Launch, destination, merged_blocks
+from distributed_training_backends.flow.launch import BLOCKS, OLD_BACKEND, SEPARATE, Launch, destination, merged_blocks
 from distributed_training_backends.flow.placement import arguments, block_keys, block_of, block_options, homes, is_read
 from distributed_training_backends.knowledge import accelerate as knowledge
 from distributed_training_backends.knowledge import accelerate_api, deepspeed
@@ -70,13 +70,19 @@ class Entry(NamedTuple):
 @lru_cache(maxsize=4)
 def entries(launch: Launch) -> tuple[Entry, ...]:
     """The entries of all blocks that reach the launcher, but not those of `fp8_config`, which has its own rules."""
-    blocks = {block: launch.document.get(block) for block in BLOCKS if block in merged_blocks(launch.release)}
+    reached = merged_blocks(launch.release) - {"fp8_config", replaced(launch.document)}
+    blocks = {block: launch.document.get(block) for block in BLOCKS if block in reached}
     return tuple(
         Entry(block, key, value, destination(block, str(key), launch.release))
         for block, data in blocks.items()
-        if isinstance(data, dict) and block != "fp8_config"
+        if isinstance(data, dict)
         for key, value in data.items()
     )
+
+
+def replaced(document: Document) -> str:
+    """The block that `dynamo_backend` at the top takes the place of (PRC034), where it stands there."""
+    return "dynamo_config" if OLD_BACKEND in document.data else ""
 
 
 def is_option(entry: Entry, launch: Launch) -> bool:
@@ -91,7 +97,8 @@ def weight(entry: Entry, launch: Launch) -> Severity | None:
     """
     if entry.option == "deepspeed_multinode_launcher" and entry.value == "standard":
         return Severity.INFO
-    return Severity.INFO if same(entry.value, default_of_option(entry.option, launch.release)) else None
+    option = with_prefix(entry, launch.release) or entry.option
+    return Severity.INFO if same(entry.value, default_of_option(option, launch.release)) else None
 
 
 @rule("ACC012", "block-breaks-merge", error="*")
@@ -105,7 +112,7 @@ def block_breaks_merge(accelerate: Document, launch: Launch, targets: Targets) -
     """
     for block in BLOCKS:
         value = accelerate.get(block)
-        if block not in merged_blocks(launch.release) or value is None or not accelerate.has(block):
+        if block not in merged_blocks(launch.release) or value is None or block == replaced(accelerate):
             continue
         if isinstance(value, dict):
             for key in value:
@@ -175,11 +182,13 @@ def block_explanation(entry: Entry, launch: Launch) -> tuple[str, Repair | None]
     """Say what is most likely meant by a key that nothing reads."""
     release, data = launch.release, launch.document.get(entry.block)
     near = EQUIVALENTS.get(entry.key) or closest(entry.key, block_keys(entry.block, release))
-    near = with_prefix(entry, release) or (near if near in block_keys(entry.block, release) else None)
+    full = with_prefix(entry, release)
+    near = full or (near if near in block_keys(entry.block, release) else None)
     lifetime = option_lifetime(entry.option)
     past = lifetime_text(lifetime, release) if lifetime else ""
     if near and near not in data:
-        return f"{past + ': ' if past else ''}{'write' if past else 'did you mean'} {near}", rename(entry, near, launch)
+        text = f"{past}: write {near}" if past else f"write {near} in full" if full else f"did you mean {near}?"
+        return text, rename(entry, near, launch)
     if past:
         return past, remove(entry)
     if entry.key in knowledge.for_release(release).cluster_fields:

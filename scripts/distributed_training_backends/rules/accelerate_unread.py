@@ -23,7 +23,8 @@ def unread_setting(launch: Launch) -> Iterator[Hit]:
 
     A value from the file is taken only where the parser's own default is None. `rdzv_backend`, `same_network`,
     `enable_cpu_affinity`, `downcast_bf16` and `tpu_use_sudo` have another default, so what the file says never
-    applies; only the command line does. Other settings are read by some launchers only: `machine_rank` and
+    applies; only the command line does. Do not pass `--same_network` with `--rdzv_backend c10d`: the machines then get
+    no `main_process_ip`, and each waits for itself. Other settings are read by some launchers only: `machine_rank` and
     `main_process_ip` for several machines, `use_cpu` for NO and MULTI_CPU, `tpu_*` and `main_training_function` for
     XLA. For NO on a GPU there is one process, which looks at no address. Where the file says what takes effect
     anyway, this is for information only. Source: 1.15.0, commands/launch.py, `_validate_launch_command`, and
@@ -77,12 +78,28 @@ def is_moot(launch: Launch, key: str, value: object, effect: object) -> bool:
 def unread_text(launch: Launch, key: str, effect: object) -> str:
     """Say that a setting has no effect, what takes effect, and how to get what is written."""
     if masked(launch, key):
-        way = f"pass --{key} on the command line"
-        return f"accelerate launch ignores {key} in a config file ({shown(effect)} takes effect); {way}"
+        advice = instead(launch, key)
+        return f"accelerate launch ignores {key} in a config file ({shown(effect)} takes effect); {advice}"
     if key in MEETING and alone(launch):
         return f'{key} has no effect here: distributed_type "NO" starts one process, which meets no other'
     where = "several machines" if key in ("machine_rank", "main_process_ip") else reader(key)
     return f"{key} has no effect here: it is read for {where} only; {shown(effect)} takes effect"
+
+
+def instead(launch: Launch, key: str) -> str:
+    """The flag that sets what the file cannot set, where the launcher of this file looks at it.
+
+    `--same_network` sets the same meeting point as without it for the static rendezvous, and none for c10d, whose
+    machines then wait on localhost: each for itself.
+    """
+    if key == "same_network":
+        return "remove it: the static rendezvous needs no --same_network, and c10d hangs with it"
+    if not is_read(launch, key) or (key == "rdzv_backend" and not launch.elastic):
+        return "remove it: this launcher does not look at it"
+    value = launch.document.get(key)
+    is_switch = knowledge.for_release(launch.release).options[key].action == "store_true"
+    words = f"--{key}" if is_switch or not isinstance(value, str) else f"--{key} {value}"
+    return f"pass {words} on the command line"
 
 
 def reader(key: str) -> str:

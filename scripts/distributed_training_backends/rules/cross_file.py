@@ -20,7 +20,9 @@ OVERRULED = (
     "offload_param_nvme_path",
     "offload_optimizer_nvme_path",
     "zero3_save_16bit_model",
+    "mixed_precision",
 )
+PRECISION = "mixed_precision"
 
 
 def file_of(launch: Launch) -> str | None:
@@ -35,7 +37,8 @@ def deepspeed_file_and_settings(deepspeed_launch: Launch) -> Iterator[Hit]:
 
     Accelerate refuses the config, whatever the values are: "When using `deepspeed_config_file`, the following
     accelerate config variables will be ignored". Keep only `zero3_init_flag` and the launcher settings beside the
-    file, and leave `mixed_precision` out too (any value counts, also no). Source: 1.15.0, utils/dataclasses.py,
+    file, and leave `mixed_precision` out too (any value counts, also no): write `"bf16": {"enabled": true}` in the
+    file, or "auto" there and `--mixed_precision bf16` on the command line. Source: 1.15.0, utils/dataclasses.py,
     `DeepSpeedPlugin._deepspeed_config_checks`.
     """
     launch = deepspeed_launch
@@ -44,13 +47,26 @@ def deepspeed_file_and_settings(deepspeed_launch: Launch) -> Iterator[Hit]:
     for key in launch.document.get("deepspeed_config"):
         if isinstance(key, str) and key.lower() in OVERRULED:
             pointer: Pointer = ("deepspeed_config", key)
-            text = f"{key} is refused beside deepspeed_config_file; set it in that file"
-            yield Hit(launch.document.key(*pointer), text, removal(pointer))
-    if launch.given("mixed_precision") and not launch.context.mixed_precision:
-        pointer = launch.at("mixed_precision").pointer
-        if launch.document.get(*pointer) is not None:
-            text = f"{pointer[-1]} is refused beside deepspeed_config_file; write fp16 or bf16 in that file"
-            yield Hit(launch.document.key(*pointer), text, removal(pointer))
+            advice = "set it in that file" if key != PRECISION else precision_advice(launch.document.get(*pointer))
+            yield refusal(launch, pointer, advice)
+    pointer = launch.arguments[PRECISION].pointer or ()
+    value = launch.document.get(*pointer) if len(pointer) == 1 else None
+    if value is not None:
+        yield refusal(launch, pointer, precision_advice(launch.value(PRECISION)))
+
+
+def refusal(launch: Launch, pointer: Pointer, advice: str) -> Hit:
+    """Say that a setting is refused beside a file, and where it belongs."""
+    text = f"{pointer[-1]} is refused beside deepspeed_config_file; {advice}"
+    return Hit(launch.document.key(*pointer), text, removal(pointer))
+
+
+def precision_advice(value: object) -> str:
+    """Where the precision belongs. fp8 is none of DeepSpeed's own, so only the command line can ask for it."""
+    word = str(value).lower()
+    if word in ("fp16", "bf16"):
+        return f'remove it, and write "{word}": {{"enabled": true}} in that file'
+    return "pass --mixed_precision fp8 at launch" if word == "fp8" else "remove it: that file decides"
 
 
 def removal(pointer: Pointer) -> Repair:

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from distributed_training_backends.flow.deepspeed import MISSING, Reading, mixed_precision, node, read
+from distributed_training_backends.flow.deepspeed import (
+    MISSING,
+    PRECISIONS,
+    Reading,
+    is_on,
+    mixed_precision,
+    node,
+    read,
+)
 from distributed_training_backends.flow.inputs import DeepSpeedFile
 from distributed_training_backends.model import Applicability, Severity
 from distributed_training_backends.rules.deepspeed_conditions import is_kind, is_number, rows
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
 from distributed_training_backends.rules.suggest import shown
+from distributed_training_backends.sources.document import Document
 from distributed_training_backends.versions import covers
 
 
@@ -95,23 +104,40 @@ def to_auto(reading: Reading, path: str) -> Repair | None:
 
 @rule("DSP052", "precision-against-launch", error="*", of="deepspeed")
 def precision_against_launch(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
-    """`mixed_precision` of the launch and the file's fp16 or bf16 block disagree.
+    """`--mixed_precision` of the launch and the file's fp16 or bf16 block disagree.
 
     The file decides. If it turns on the other precision, Accelerate refuses ("`--mixed_precision` arg cannot be set to
     `fp16` when `bf16` is set in the DeepSpeed config file"). If it turns the asked one off, training silently goes on
-    in fp32. Write "auto" for `enabled`. Source: `DeepSpeedPlugin.set_mixed_precision`.
+    in fp32. With "auto" for `enabled` the launch decides: without `--mixed_precision`, and where the script asks for
+    none either, it becomes false, which is for information only. Source: accelerate 1.15.0, utils/dataclasses.py,
+    `DeepSpeedPlugin.set_mixed_precision`.
     """
     precision = mixed_precision(deepspeed)
-    if deepspeed.consumer != "accelerate" or precision not in ("fp16", "bf16", "fp8"):
-        return
+    if deepspeed.consumer == "accelerate" and precision in ("fp16", "bf16", "fp8"):
+        yield from disagreements(deepspeed.document, str(precision))
+    elif deepspeed.launch is not None and precision in (None, "no"):
+        yield from left_to_script(deepspeed.document)
+
+
+def disagreements(document: Document, precision: str) -> Iterator[Hit]:
+    """The file against a precision that the launch asks for."""
     mine, other = ("fp16", "bf16") if precision == "fp16" else ("bf16", "fp16")
-    document = deepspeed.document
-    if str(document.get(other, "enabled")).lower() == "true":
-        message = f'mixed_precision is {precision}, but the file turns {other} on, which is refused; write "auto"'
-        yield Hit(document.value(other, "enabled"), message)
+    if is_on(document.get(other)):
+        message = f"--mixed_precision {precision} is refused, because the file turns {other} on"
+        yield Hit(document.value(other, "enabled"), f'{message}; write "auto" here, or drop the flag')
     elif document.get(mine, "enabled") is False:
         message = f'mixed_precision is {precision}, but the file turns {mine} off, and the file wins; write "auto"'
         yield Hit(document.value(mine, "enabled"), message, None, Severity.WARNING)
+
+
+def left_to_script(document: Document) -> Iterator[Hit]:
+    """An "auto" that becomes false, unless the script asks for a precision."""
+    for name in PRECISIONS:
+        other = "bf16" if name == "fp16" else "fp16"
+        if document.get(name, "enabled") == "auto" and not is_on(document.get(other)):
+            message = 'the launch asks for no mixed_precision: this "auto" becomes false, unless the script asks for'
+            at = document.value(name, "enabled")
+            yield Hit(at, f"{message} {name}; write true, or pass --mixed_precision {name}", None, Severity.INFO)
 
 
 @rule("DSP053", "cpu-offload-needs-cpu-optimizer", error="*", of="deepspeed")

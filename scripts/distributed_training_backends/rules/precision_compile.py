@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distributed_training_backends.flow.launch import Launch
-from distributed_training_backends.knowledge import accelerate as knowledge
+from distributed_training_backends.flow.launch import OLD_BACKEND, Launch
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
 from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
 from distributed_training_backends.rules.values import meaning, value_hits
@@ -21,11 +20,6 @@ def compiles(launch: Launch) -> bool:
     return launch.route not in ("deepspeed", "tpu") and meaning(launch, BACKEND) not in (None, "NO")
 
 
-def at_top(launch: Launch) -> bool:
-    """Tell whether the file spells the backend as old files do: at the top."""
-    return BACKEND in launch.document.data
-
-
 @rule("PRC030", "dynamo-value", error="*")
 def dynamo_value(launch: Launch) -> Iterator[Hit]:
     """A value of `dynamo_config` that is refused.
@@ -36,22 +30,7 @@ def dynamo_value(launch: Launch) -> Iterator[Hit]:
     them. Source: 1.15.0, utils/launch.py, `prepare_multi_gpu_env`; utils/dataclasses.py,
     `TorchDynamoPlugin.__post_init__`.
     """
-    if not at_top(launch):
-        yield from value_hits(launch, (PREFIX,))
-    elif launch.route not in ("deepspeed", "tpu"):
-        yield from old_spelling(launch)
-
-
-def old_spelling(launch: Launch) -> Iterator[Hit]:
-    """Look at a backend that stands at the top, as the block does."""
-    value = launch.document.get(BACKEND)
-    known = list(knowledge.for_release(launch.release).enum("DynamoBackend").values())
-    if value is None or (isinstance(value, str) and value.upper() in known):
-        return
-    near = "NO" if value is False else closest(str(value), known)
-    repair = Repair(f"write '{near}'", (Operation("replace", (BACKEND,), value=near),)) if near else None
-    text = f"dynamo_backend {shown(value)} is not {listing(known)}; accelerate {launch.release} refuses it"
-    yield Hit(launch.document.value(BACKEND), f"{text}{did_you_mean(near)}", repair)
+    yield from value_hits(launch, (PREFIX,))
 
 
 @rule("PRC031", "dynamo-mode-unknown", warning="*")
@@ -77,7 +56,7 @@ def dynamo_settings_without_backend(launch: Launch) -> Iterator[Hit]:
     Without `dynamo_backend`, or with NO, nothing is compiled unless the script asks for it. Source: 1.15.0,
     utils/dataclasses.py, `TorchDynamoPlugin.__post_init__`.
     """
-    if launch.route in ("deepspeed", "tpu") or compiles(launch) or at_top(launch):
+    if launch.route in ("deepspeed", "tpu") or compiles(launch):
         return
     given = [name for name in launch.arguments if name.startswith(PREFIX) and name != BACKEND and launch.given(name)]
     if given:
@@ -106,6 +85,6 @@ def dynamo_config_replaced(launch: Launch) -> Iterator[Hit]:
     counts. Move the backend into the block. Source: 1.15.0, commands/config/config_args.py,
     `BaseConfig.process_config`.
     """
-    if at_top(launch) and launch.document.get("dynamo_config"):
+    if OLD_BACKEND in launch.document.data and launch.document.get("dynamo_config"):
         text = "dynamo_config is replaced by what dynamo_backend at the top says; move dynamo_backend into the block"
-        yield Hit(launch.document.key("dynamo_config"), text, related=(launch.document.key(BACKEND),))
+        yield Hit(launch.document.key("dynamo_config"), text, related=(launch.document.key(OLD_BACKEND),))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distributed_training_backends.flow.launch import Launch
+from distributed_training_backends.flow.launch import Launch, precision_pointer
 from distributed_training_backends.knowledge import accelerate as knowledge
-from distributed_training_backends.model import Applicability, Context, Severity, Targets
+from distributed_training_backends.model import Applicability, Context, Pointer, Severity, Targets
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
 from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
 from distributed_training_backends.sources.document import Document
@@ -38,14 +38,16 @@ def invalid_mixed_precision(accelerate: Document, targets: Targets, context: Con
     The launcher puts the value into lower case and looks it up: another word is refused with "Unknown
     mixed_precision mode", and anything but a text ends in `AttributeError: … has no attribute 'lower'`. An unquoted
     `no` is the boolean false for YAML: up to 0.33 a YAML file with it was taken for "no", since 0.34.0 it is refused
-    like the others. Write `mixed_precision: 'no'`. Source: 1.15.0, utils/launch.py,
+    like the others. Write `mixed_precision: 'no'`. In a block that is copied whole, such as `deepspeed_config`, the key
+    beats the one at the top. Source: 1.15.0, utils/launch.py,
     `prepare_simple_launcher_cmd_env` and its siblings; 0.33.0, commands/config/config_args.py, `from_yaml_file`.
     """
-    value = accelerate.get("mixed_precision")
+    pointer = precision_pointer(accelerate, targets.accelerate)
+    value = accelerate.get(*pointer)
     if value is None or context.mixed_precision or accelerate.get("distributed_type") in TPU_TYPES:
         return
     values = [str(item) for item in knowledge.for_release(targets.accelerate).enum("PrecisionType").values()]
-    if (isinstance(value, str) and value.lower() in values) or is_coerced(accelerate, targets.accelerate):
+    if (isinstance(value, str) and value.lower() in values) or is_coerced(accelerate, pointer, targets):
         return
     meant = MEANT.get(str(value).lower())
     near = meant or (closest(value, values) if isinstance(value, str) else None)
@@ -53,20 +55,21 @@ def invalid_mixed_precision(accelerate: Document, targets: Targets, context: Con
     if value is False:
         text = "mixed_precision is the boolean false (so YAML reads an unquoted no), and the launcher needs a text"
         text += ": write 'no' with quotes"
-    at = accelerate.value("mixed_precision")
-    yield Hit(at, f"accelerate {targets.accelerate} refuses this: {text}", repair(near, meant is not None))
+    at, fix = accelerate.value(*pointer), repair(pointer, near, meant is not None)
+    yield Hit(at, f"accelerate {targets.accelerate} refuses this: {text}", fix)
 
 
-def is_coerced(document: Document, release: str) -> bool:
-    """Tell whether the loader of YAML files turns false into "no", as it did up to 0.33."""
-    return document.get("mixed_precision") is False and document.syntax == "yaml" and in_span(release, None, "0.33.0")
+def is_coerced(document: Document, pointer: Pointer, targets: Targets) -> bool:
+    """Tell whether the loader of YAML files turns a false at the top into "no", as it did up to 0.33."""
+    old = in_span(targets.accelerate, None, "0.33.0") and document.syntax == "yaml"
+    return old and len(pointer) == 1 and document.get(*pointer) is False
 
 
-def repair(value: str | None, sure: bool) -> Repair | None:
+def repair(pointer: Pointer, value: str | None, sure: bool) -> Repair | None:
     """Write the mode that was meant."""
     if value is None:
         return None
-    replace = Operation("replace", ("mixed_precision",), value=value)
+    replace = Operation("replace", pointer, value=value)
     return Repair(f"write {value}", (replace,), Applicability.SAFE if sure else Applicability.UNSAFE)
 
 

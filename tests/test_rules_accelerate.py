@@ -1,0 +1,126 @@
+"""What the ACC, LCH and XCF rules say beyond their examples, and how they say it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from distributed_training_backends.api import default_targets, validate_text
+from distributed_training_backends.model import Finding
+from distributed_training_backends.validate import Options
+
+MACHINES = "num_processes: 4\nnum_machines: 2\nmain_process_ip: 10.0.0.5\nmain_process_port: 29500\n"
+
+
+def judged(text: str, release: str = "1.15.0", path: str = "config.yaml", **files: str) -> list[Finding]:
+    """The findings about an Accelerate config, and about the files that it names."""
+    targets = default_targets()._replace(accelerate=release)
+    companions = {name.replace("_", "."): content for name, content in files.items()}
+    report = validate_text(text, Options(targets, kind="accelerate"), path, companions)
+    return [finding for file in report.files for finding in file.findings]
+
+
+def messages(text: str, code: str, **more: str) -> list[str]:
+    """What one rule says."""
+    return [finding.message for finding in judged(text, **more) if finding.code == code]
+
+
+# The flags as accelerate 1.15.0 and torch 2.13.0 take them: with --rdzv_backend c10d --same_network the endpoint of the
+# rendezvous stays empty, and torch meets on localhost (torch/distributed/elastic/rendezvous/utils.py).
+def test_nobody_is_told_to_pass_same_network() -> None:
+    (backend, network) = messages(
+        f"distributed_type: MULTI_GPU\n{MACHINES}rdzv_backend: c10d\nsame_network: true\n", "ACC030"
+    )
+    assert backend.endswith("; pass --rdzv_backend c10d on the command line")
+    assert "pass --same_network" not in network
+    assert "remove it" in network
+
+
+@pytest.mark.parametrize(
+    ("kind", "setting", "advice"),
+    [
+        ("MULTI_GPU", "rdzv_backend: c10d", "pass --rdzv_backend c10d"),
+        ("NO", "rdzv_backend: c10d", "remove it"),
+        ("DEEPSPEED", "rdzv_backend: c10d", "remove it"),
+        ("MULTI_GPU", "enable_cpu_affinity: true", "pass --enable_cpu_affinity on"),
+        ("XLA", "downcast_bf16: 'yes'", "pass --downcast_bf16 on"),
+        ("MULTI_GPU", "downcast_bf16: 'yes'", "remove it"),
+        ("XLA", "tpu_use_sudo: true", "pass --tpu_use_sudo on"),
+    ],
+)
+def test_a_flag_is_advised_only_where_the_launcher_looks_at_it(kind: str, setting: str, advice: str) -> None:
+    (message,) = messages(f"distributed_type: '{kind}'\n{MACHINES}{setting}\n", "ACC030")
+    assert advice in message
+
+
+DEEPSPEED = "distributed_type: DEEPSPEED\nnum_processes: 8\n"
+NAMED = f"{DEEPSPEED}deepspeed_config:\n  deepspeed_config_file: ds.json\n"
+
+
+def ds(**more: object) -> str:
+    return json.dumps({"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 2}, **more})
+
+
+def codes(findings: list[Finding], severity: str = "error") -> list[str]:
+    return [finding.code for finding in findings if finding.severity.value == severity]
+
+
+# accelerate 1.15.0: the pair is refused by _deepspeed_config_checks, before any block of the file is looked at.
+@pytest.mark.parametrize("file", [ds(fp16={"enabled": True}), ds(bf16={"enabled": True}), ds(bf16={"enabled": "auto"})])
+def test_precision_beside_a_deepspeed_file_is_said_once(file: str) -> None:
+    assert codes(judged(f"{NAMED}mixed_precision: bf16\n", ds_json=file)) == ["XCF001"]
+
+
+def test_precision_inside_the_block_is_refused_beside_a_file_too() -> None:
+    assert codes(judged(f"{NAMED}  mixed_precision: bf16\n", ds_json=ds())) == ["XCF001"]
+
+
+@pytest.mark.parametrize(
+    ("value", "advice"),
+    [
+        ("bf16", 'remove it, and write "bf16": {"enabled": true} in that file'),
+        ("'no'", "remove it: that file decides"),
+        ("fp8", "pass --mixed_precision fp8 at launch"),
+    ],
+)
+def test_where_the_precision_belongs(value: str, advice: str) -> None:
+    (message,) = messages(f"{NAMED}mixed_precision: {value}\n", "XCF001", ds_json=ds())
+    assert message.endswith(advice)
+
+
+# Without a precision, set_mixed_precision("no") makes false of the "auto".
+def test_auto_without_a_precision_is_a_hint() -> None:
+    assert "DSP052" in codes(judged(NAMED, ds_json=ds(bf16={"enabled": "auto"})), "info")
+    assert "DSP052" not in codes(judged(NAMED, ds_json=ds(bf16={"enabled": True}, fp16={"enabled": "auto"})), "info")
+
+
+# accelerate 1.15.0, MULTI_GPU: the launcher exports ACCELERATE_DYNAMO_BACKEND=EAGER, the block is gone.
+def test_replaced_dynamo_config_is_not_judged() -> None:
+    text = "distributed_type: MULTI_GPU\nnum_processes: 8\ndynamo_backend: EAGER\ndynamo_config:\n  dynamo_mode: bogus\n"
+    found = judged(f"{text}  dynamo_backend: bogus\n  mode: 3\n")
+    assert codes(found) == []
+    assert codes(found, "warning") == ["PRC034"]
+
+
+@pytest.mark.parametrize(("release", "place"), [("1.4.0", "dynamo_config: 7"), ("1.15.0", "dynamo_config: [a]")])
+def test_replaced_block_may_be_anything(release: str, place: str) -> None:
+    text = f"distributed_type: MULTI_GPU\nnum_processes: 8\ndynamo_backend: EAGER\n{place}\n"
+    assert codes(judged(text, release)) == []
+
+
+@pytest.mark.parametrize(("value", "refused"), [("bf17", True), ("true", True), ("bf16", False), ("''", False)])
+def test_precision_in_a_block_is_judged_like_the_one_at_the_top(value: str, refused: bool) -> None:
+    found = judged(f"{DEEPSPEED}mixed_precision: fp16\ndeepspeed_config:\n  mixed_precision: {value}\n")
+    assert (codes(found) == ["PRC001"]) is refused
+
+
+def test_precision_that_a_block_overrides_is_not_looked_at() -> None:
+    assert codes(judged(f"{DEEPSPEED}mixed_precision: 7\ndeepspeed_config:\n  mixed_precision: bf16\n")) == []
+
+
+# 1.13.0 reads full names only in dynamo_config; "default" is the mode without any.
+@pytest.mark.parametrize(("key", "severity"), [("mode: default", "info"), ("mode: max-autotune", "warning")])
+def test_bare_names_are_hints_where_they_say_what_happens_anyway(key: str, severity: str) -> None:
+    text = f"distributed_type: MULTI_GPU\nnum_processes: 8\ndynamo_config:\n  dynamo_backend: EAGER\n  {key}\n"
+    assert "ACC020" in codes(judged(text, "1.13.0"), severity)
