@@ -55,6 +55,7 @@ def loaded(text: str, path: str = "cfg.yaml", kind: Kind | None = None) -> Docum
         ("p.yaml", "parallelism_config_dp_replicate_size: 2\nparallelism_config_cp_size: 2\n", "parallelism"),
         ("p.yaml", "backend: TE\nfp8_format: HYBRID\nmargin: 0\n", "fp8"),
         ("p.yaml", "load_in_4bit: true\nbnb_4bit_quant_type: nf4\n", "quantization"),
+        ("p.yaml", "load_in_4bit: true\nbnb_4bit_quant_tpye: nf4\nllm_int8_treshold: 6\n", "quantization"),
         ("t.yaml", "output_dir: out\nper_device_train_batch_size: 2\nbf16: true\ndeepspeed: ds.json\n", "trainer"),
     ],
 )

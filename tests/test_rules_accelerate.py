@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
 
 from distributed_training_backends.api import default_targets, validate_text
+from distributed_training_backends.fix import splice
 from distributed_training_backends.model import Finding
 from distributed_training_backends.validate import Options
 
@@ -97,7 +99,9 @@ def test_auto_without_a_precision_is_a_hint() -> None:
 
 # accelerate 1.15.0, MULTI_GPU: the launcher exports ACCELERATE_DYNAMO_BACKEND=EAGER, the block is gone.
 def test_replaced_dynamo_config_is_not_judged() -> None:
-    text = "distributed_type: MULTI_GPU\nnum_processes: 8\ndynamo_backend: EAGER\ndynamo_config:\n  dynamo_mode: bogus\n"
+    text = (
+        "distributed_type: MULTI_GPU\nnum_processes: 8\ndynamo_backend: EAGER\ndynamo_config:\n  dynamo_mode: bogus\n"
+    )
     found = judged(f"{text}  dynamo_backend: bogus\n  mode: 3\n")
     assert codes(found) == []
     assert codes(found, "warning") == ["PRC034"]
@@ -124,3 +128,44 @@ def test_precision_that_a_block_overrides_is_not_looked_at() -> None:
 def test_bare_names_are_hints_where_they_say_what_happens_anyway(key: str, severity: str) -> None:
     text = f"distributed_type: MULTI_GPU\nnum_processes: 8\ndynamo_config:\n  dynamo_backend: EAGER\n  {key}\n"
     assert "ACC020" in codes(judged(text, "1.13.0"), severity)
+
+
+def fixes(text: str, code: str, **more: str) -> list[str]:
+    """The titles of the fixes of one rule."""
+    found = judged(text, **more)
+    return [finding.fix.title for finding in found if finding.code == code and finding.fix is not None]
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "title", "json_title"),
+    [
+        ("gpu_ids: 0", "LCH007", "write gpu_ids: '0'", 'write gpu_ids: "0"'),
+        ("mixed_precision: no", "PRC001", "write 'no'", 'write "no"'),
+        ("mixed_precision: fp32", "PRC001", "write 'no'", 'write "no"'),
+        ("main_process_port: '29501'", "LCH006", "write main_process_port: 29501", "write main_process_port: 29501"),
+    ],
+)
+def test_titles_of_fixes_show_the_quotation_marks(line: str, code: str, title: str, json_title: str) -> None:
+    text = f"distributed_type: MULTI_GPU\nnum_processes: 8\n{line}\n"
+    assert fixes(text, code) == [title]
+    as_json = json.dumps(yaml.safe_load(text))
+    assert fixes(as_json, code, path="config.json") == [json_title]
+
+
+def test_missing_type_is_added_as_a_text() -> None:
+    (fix,) = [item.fix for item in judged("num_processes: 1\n") if item.code == "ACC004"]
+    assert fix is not None
+    assert fix.edits[0].text.strip() == "distributed_type: 'NO'"
+
+
+# accelerate 1.15.0: deepspeed_config sets args.num_processes, whatever stands at the top.
+def test_fix_goes_where_the_value_comes_from() -> None:
+    text = "distributed_type: 'NO'\nnum_processes: 8\ndeepspeed_config:\n  num_processes: '8'\n"
+    (fix,) = [item.fix for item in judged(text) if item.code == "LCH002"]
+    assert fix is not None
+    assert splice(text, fix.edits).endswith("\n  num_processes: 8\n")
+
+
+def test_unknown_type_says_nothing_about_launchers() -> None:
+    text = "distributed_type: Banana\nnum_processes: '8'\ndeepspeed_config:\n  zero_stage: 2\n"
+    assert [item.code for item in judged(text)] == ["ACC005"]

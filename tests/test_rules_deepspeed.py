@@ -301,3 +301,41 @@ def test_true_is_not_one() -> None:
     assert same(1, 1.0)
     assert not same(True, 1)
     assert Severity.ERROR.rank == 0
+
+
+# hjson 3.1.0, which DeepSpeed reads its file with, takes what follows NaN to the line's end for a text.
+ONE_LINE = '{"train_batch_size": 8, "fp16": {"enabled": true, "loss_scale": NaN}}'
+OWN_LINE = '{"train_batch_size": 8, "zero_optimization": {"stage": 1}, "fp16": {"enabled": true, "loss_scale": NaN\n}}'
+UNREAD = '{"train_batch_size": 8, "zero_optimization": {"stage": 1}, "mine": NaN\n}'
+
+
+@pytest.mark.parametrize(
+    ("text", "reader", "expected"),
+    [
+        (ONE_LINE, "deepspeed", {("DSP001", "error")}),
+        (OWN_LINE, "deepspeed", {("DSP010", "error")}),
+        (OWN_LINE, "accelerate", {("DSP010", "error")}),
+        (UNREAD, "deepspeed", {("DSP004", "warning")}),
+        ('{"train_batch_size": NaN,\n "steps_per_print": 10}', "deepspeed", {("DSP020", "error")}),
+    ],
+)
+def test_what_is_no_number_for_hjson(text: str, reader: Consumer, expected: set[tuple[str, str]]) -> None:
+    assert said(text, reader) == expected
+
+
+def test_text_of_a_line_is_shown_as_deepspeed_gets_it() -> None:
+    ((_, _, hit),) = hits(OWN_LINE)
+    assert hit.message.endswith('but is "NaN"')
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ('{"a": $STAGE,\n "b": 1}', "fill in the placeholder $STAGE first"),
+        ('{"a": two,\n "b": 1}', "put quotation marks around two"),
+        ("train_batch_size: 8", "this is YAML, or text: write a JSON object in braces"),
+    ],
+)
+def test_what_to_do_about_bare_words(text: str, advice: str) -> None:
+    (found,) = [hit for code, _, hit in hits(text, "accelerate") if code == "DSP001"]
+    assert found.message.endswith(advice)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from functools import cache
 
 import pytest
@@ -67,3 +68,16 @@ def test_values_in_messages(value: object, text: str) -> None:
 
 def test_long_values_are_cut() -> None:
     assert len(shown("x" * 500)) == 62
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (["a", {"b": None}], '["a", {"b": null}]'),
+        (float("inf"), "Infinity"),
+        (date(2020, 1, 1), '"2020-01-01"'),
+        ({date(2020, 1, 1): 1}, "{datetime.date(2020, 1, 1): 1}"),
+    ],
+)
+def test_values_are_shown_as_json_where_that_can_be(value: object, text: str) -> None:
+    assert shown(value) == text

@@ -216,7 +216,18 @@ def read(file: DeepSpeedFile) -> Reading | None:
     if file.huggingface:
         data = copied(file.document.data)
         return Reading(file, data, fill(data, file))
-    return Reading(file, by_hjson(file.document.data), frozenset())
+    data = seen_by_hjson(file.document)
+    return Reading(file, data, frozenset()) if isinstance(data, dict) else None
+
+
+@lru_cache(maxsize=4)
+def seen_by_hjson(document: Document) -> Any:
+    """What DeepSpeed's own reader makes of the text; None where it breaks off (DSP001)."""
+    if any(defect.name == "not-a-number" for defect in document.defects):
+        from distributed_training_backends.sources.json_source import as_hjson
+
+        return as_hjson(document)
+    return by_hjson(document.data)
 
 
 def by_hjson(data: Any) -> Any:

@@ -157,7 +157,8 @@ def launch_of(document: Document, release: str, context: Context) -> Launch | No
         return None
     config = processed(document, release)
     kind = config.get("distributed_type", Arg(None)).value
-    route = route_of(kind, release) or route_of(intended_type(kind, release), release)
+    meant = intended_type(kind, release)
+    route = route_of(kind, release) or (route_of(meant, release) if meant else None)
     if route is None or "distributed_type" not in config:
         return None
     arguments = {name: Arg(option.default) for name, option in knowledge.for_release(release).options.items()}

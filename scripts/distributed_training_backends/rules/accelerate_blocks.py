@@ -187,7 +187,7 @@ def block_explanation(entry: Entry, launch: Launch) -> tuple[str, Repair | None]
     lifetime = option_lifetime(entry.option)
     past = lifetime_text(lifetime, release) if lifetime else ""
     if near and near not in data:
-        text = f"{past}: write {near}" if past else f"write {near} in full" if full else f"did you mean {near}?"
+        text = f"{past}: write {near}" if past else f"the full name is {near}" if full else f"did you mean {near}?"
         return text, rename(entry, near, launch)
     if past:
         return past, remove(entry)

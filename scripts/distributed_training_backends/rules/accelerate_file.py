@@ -11,6 +11,7 @@ from distributed_training_backends.knowledge import accelerate as knowledge
 from distributed_training_backends.knowledge import deepspeed
 from distributed_training_backends.model import Applicability, Severity, Targets
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.rewriting import as_written, rewriting
 from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
 from distributed_training_backends.sources.document import Document
 from distributed_training_backends.versions import describe, parse
@@ -128,10 +129,11 @@ def missing_distributed_type(accelerate: Document) -> Iterator[Hit]:
     before with a `TypeError`). Source: 1.15.0, commands/config/config_args.py, `BaseConfig.process_config`.
     """
     if isinstance(accelerate.data, dict) and "distributed_type" not in accelerate.data:
-        kind = guess(accelerate.data)
-        text = f"distributed_type is missing and accelerate refuses the file without it; write distributed_type: {kind}"
-        repair = Repair(f"add distributed_type: {kind}", (Operation("add", (), "distributed_type", kind),))
-        yield Hit(accelerate.value(), text, repair._replace(applicability=Applicability.UNSAFE))
+        at, kind = accelerate.value(), guess(accelerate.data)
+        entry = f"distributed_type: {as_written(at, kind)}"
+        text = f"distributed_type is missing and accelerate refuses the file without it; write {entry}"
+        add = Operation("add", (), "distributed_type", kind)
+        yield Hit(at, text, Repair(f"add {entry}", (add,), Applicability.UNSAFE))
 
 
 def guess(data: dict[Any, Any]) -> str:
@@ -144,7 +146,7 @@ def guess(data: dict[Any, Any]) -> str:
         if data.get(block):
             return kind
     processes = data.get("num_processes")
-    return "MULTI_GPU" if isinstance(processes, int) and processes > 1 else "'NO'"
+    return "MULTI_GPU" if isinstance(processes, int) and processes > 1 else "NO"
 
 
 @rule("ACC013", "missing-required-key", error="*")
@@ -179,9 +181,9 @@ def invalid_distributed_type(accelerate: Document, targets: Targets) -> Iterator
     values = [str(item) for item in knowledge.for_release(targets.accelerate).enum("DistributedType").values()]
     if value not in values:
         near = nearest_type(value, values)
-        text = f"accelerate {targets.accelerate} has no distributed_type {shown(value)}{did_you_mean(near)}"
-        repair = Repair(f"write {near}", (Operation("replace", ("distributed_type",), value=near),)) if near else None
-        yield Hit(accelerate.value("distributed_type"), f"{text} (one of {listing(values)})", repair)
+        at = accelerate.value("distributed_type")
+        text = f"accelerate {targets.accelerate} has no distributed_type {shown(value)}; it has {listing(values)}"
+        yield Hit(at, text + did_you_mean(near and as_written(at, near)), rewriting(at, near) if near else None)
 
 
 def nearest_type(value: str, values: list[str]) -> str | None:
@@ -206,10 +208,8 @@ def distributed_type_not_text(accelerate: Document) -> Iterator[Hit]:
         return
     what = "a boolean" if isinstance(value, bool) else f"no text but {shown(value)}"
     text = f"YAML reads this as {what}, which is no distributed type: the simple launcher starts one process"
-    repair = Repair("write 'NO' with quotes", (Operation("replace", ("distributed_type",), value="NO"),))
-    yield Hit(
-        accelerate.value("distributed_type"), f"{text}; write 'NO' with quotes", repair if value is False else None
-    )
+    at = accelerate.value("distributed_type")
+    yield Hit(at, f"{text}; write 'NO' with quotes", rewriting(at, "NO") if value is False else None)
 
 
 @rule("ACC007", "unknown-compute-environment", error="*")
@@ -228,8 +228,8 @@ def unknown_compute_environment(accelerate: Document) -> Iterator[Hit]:
     text = (
         f"compute_environment {shown(value)} makes accelerate read the file as a SageMaker config and refuse its keys"
     )
-    repair = Repair(f"write {near}", (Operation("replace", ("compute_environment",), value=near),))
-    yield Hit(accelerate.value("compute_environment"), f"{text}; write {near}", repair)
+    at = accelerate.value("compute_environment")
+    yield Hit(at, f"{text}; write {near}", rewriting(at, near))
 
 
 @rule("ACC008", "duplicate-key", warning="*")
@@ -255,8 +255,9 @@ def variable_not_expanded(accelerate: Document) -> Iterator[Hit]:
     commands/config/config_args.py, `from_yaml_file`.
     """
     for defect in accelerate.defects:
-        if defect.name == "template" and not isinstance(accelerate.get(*defect.pointer), dict):
-            text = f"accelerate does not expand {shown(accelerate.get(*defect.pointer))}; the value is taken literally"
+        if defect.name == "template":
+            value = shown(accelerate.get(*defect.pointer)) if accelerate.parsed else defect.detail
+            text = f"accelerate does not expand {value}, but takes it as it stands; fill it in before the launch"
             yield Hit(accelerate.stretch(defect.extent, defect.pointer), text)
 
 

@@ -9,7 +9,8 @@ from distributed_training_backends.flow.launch import BLOCKS, SEPARATE, Launch
 from distributed_training_backends.flow.placement import MEETING, alone, is_read
 from distributed_training_backends.knowledge import accelerate as knowledge
 from distributed_training_backends.model import Severity
-from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.registry import Hit, rule
+from distributed_training_backends.rules.rewriting import rewriting
 from distributed_training_backends.rules.suggest import shown
 
 OTHER_RULES = (*BLOCKS, *SEPARATE, "num_processes")
@@ -123,5 +124,5 @@ def text_counts_as_true(launch: Launch) -> Iterator[Hit]:
         applies = key == "debug" or launch.route == "tpu"
         if isinstance(value, str) and value and normal(value) is None and applies and launch.since("0.22.0"):
             text = f"{key}: {shown(value)} is a text, and accelerate takes any text for true; write {key}: false"
-            repair = Repair(f"write {key}: false", (Operation("replace", (key,), value=False),))
-            yield Hit(launch.document.value(key), text, repair)
+            at = launch.document.value(key)
+            yield Hit(at, text, rewriting(at, False))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, NamedTuple
 
 from distributed_training_backends.flow.deepspeed import Reading, read
@@ -111,7 +111,8 @@ def batch_arithmetic(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     batch = batch_of(reading)
     if not batch.numeric or (batch.total is None and batch.micro is None):
         return
-    wrong = [name for name in SIZES if reading.data.get(name) is not None and reading.data[name] <= 0]
+    given = [name for name in SIZES if reading.data.get(name) is not None]
+    wrong = [name for name in given if not 0 < reading.data[name] < inf]
     for name in wrong:
         message = f"`{name}` has to be greater than 0, but is {shown(reading.data[name])}"
         yield Hit(deepspeed.document.value(name), message)

@@ -14,6 +14,7 @@ from distributed_training_backends.rules.deepspeed_conditions import by_key, hol
 from distributed_training_backends.rules.deepspeed_conflicts import of_rule
 from distributed_training_backends.rules.deepspeed_walk import Entry, walk
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.rewriting import rewriting
 from distributed_training_backends.rules.suggest import shown
 from distributed_training_backends.sources.document import At
 
@@ -81,8 +82,8 @@ def converted_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
         becomes = converted(reading, entry)
         if becomes is not None:
             message = f"`{entry.path}` is {shown(entry.value)}, and DeepSpeed makes {shown(becomes)} of it; write that"
-            fix = Repair(f"write {shown(becomes)}", (Operation("replace", entry.pointer, value=becomes),))
-            yield Hit(At(deepspeed.document, entry.pointer, "value"), message, fix)
+            at = At(deepspeed.document, entry.pointer, "value")
+            yield Hit(at, message, rewriting(at, becomes))
 
 
 def converted(reading: Reading, entry: Entry) -> Any:

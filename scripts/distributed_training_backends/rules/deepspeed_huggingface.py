@@ -18,6 +18,7 @@ from distributed_training_backends.flow.inputs import DeepSpeedFile
 from distributed_training_backends.model import Applicability, Severity
 from distributed_training_backends.rules.deepspeed_conditions import is_kind, is_number, rows
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.rewriting import rewriting
 from distributed_training_backends.rules.suggest import shown
 from distributed_training_backends.sources.document import Document
 from distributed_training_backends.versions import covers
@@ -97,9 +98,7 @@ def two_learning_rates(reading: Reading) -> Iterator[Hit]:
 
 def to_auto(reading: Reading, path: str) -> Repair | None:
     """Let the Trainer fill the value in."""
-    pointer = reading.pointer(path)
-    step = Operation("replace", pointer, value="auto") if pointer else None
-    return Repair('write "auto"', (step,), Applicability.UNSAFE) if step else None
+    return rewriting(reading.at(path), "auto", Applicability.UNSAFE) if reading.pointer(path) else None
 
 
 @rule("DSP052", "precision-against-launch", error="*", of="deepspeed")

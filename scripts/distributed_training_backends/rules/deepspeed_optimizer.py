@@ -12,6 +12,7 @@ from distributed_training_backends.model import Applicability, Severity
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.rules.deepspeed_conditions import is_number, rows
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.rewriting import rewriting
 from distributed_training_backends.rules.suggest import closest, listing, shown
 
 
@@ -52,8 +53,7 @@ def unknown_optimizer(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
         yield Hit(at, f'`optimizer.type` has to be a name such as "AdamW", but is {shown(kind)}')
     elif reading.facts.optimizer(kind) is None:
         near, advice = instead_of(reading, kind)
-        step = Operation("replace", ("optimizer", "type"), value=near)
-        fix = Repair(f"write {near}", (step,), Applicability.UNSAFE) if near else None
+        fix = rewriting(at, near, Applicability.UNSAFE) if near else None
         message = f'"{kind}" is no optimizer of DeepSpeed {reading.release}, and no class of torch.optim; {advice}'
         yield Hit(at, message, fix)
 

@@ -11,6 +11,7 @@ from distributed_training_backends.knowledge.deepspeed import Constructor
 from distributed_training_backends.model import Applicability, Severity
 from distributed_training_backends.rules.deepspeed_conditions import is_kind, is_number, rows
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.rewriting import rewriting
 from distributed_training_backends.rules.suggest import closest, listing, shown
 
 PARAMS = ("scheduler", "params")
@@ -44,8 +45,7 @@ def unknown_scheduler(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     elif reading.facts.scheduler(kind) is None:
         near = closest(kind, own)
         advice = f"did you mean {near}?" if near else f"DeepSpeed {reading.release} has {listing(own)}"
-        step = Operation("replace", ("scheduler", "type"), value=near)
-        fix = Repair(f"write {near}", (step,), Applicability.UNSAFE) if near else None
+        fix = rewriting(at, near, Applicability.UNSAFE) if near else None
         message = f'"{kind}" is no scheduler of DeepSpeed {reading.release}, and no class of PyTorch; {advice}'
         yield Hit(at, message, fix)
     elif kind not in own and wraps_optimizer(reading):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from distributed_training_backends.flow.inputs import DeepSpeedFile
 from distributed_training_backends.model import Severity
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.suggest import shown
 from distributed_training_backends.sources.document import Defect, Document
 
+PLACEHOLDER = re.compile(r"[$<{%]")
 REMOVABLE = {"trailing-comma": "remove the trailing comma", "comment": "remove the comment"}
 
 
@@ -18,7 +21,8 @@ def not_json(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
     DeepSpeed reads the file with Hjson, which takes comments, trailing commas and unquoted text. Accelerate and the
     Transformers Trainer read it with `json.load`, which takes none of them. An unquoted placeholder such as `$STAGE,`
-    is text up to the end of its line for Hjson, comma included. Write strict JSON: every reader takes that. Source:
+    is text up to the end of its line for Hjson, comma included; so are `NaN` and `Infinity`, which `json.load` takes.
+    Write strict JSON: every reader takes that. Source:
     deepspeed 0.19.8, runtime/config.py; accelerate 1.15.0, utils/deepspeed.py, `HfDeepSpeedConfig`.
     """
     document = deepspeed.document
@@ -27,15 +31,27 @@ def not_json(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
             message = f"this is neither JSON nor Hjson, so that no reader can parse it: {defect.detail}"
             yield Hit(document.stretch(defect.extent), message)
         elif defect.name == "not-strict-json" and deepspeed.huggingface:
-            reason = f"{defect.detail}{placeholder(document)}"
+            reason = f"{defect.detail}{remedy(document)}"
             message = f"json.load, the reader of Accelerate and the Trainer, refuses this: {reason}"
             yield Hit(document.stretch(defect.extent), message, strictly(document.defects))
+        elif defect.name == "not-hjson" and not deepspeed.huggingface:
+            message = f"DeepSpeed reads Hjson, which has no {document.raw(*defect.pointer)}"
+            yield Hit(document.stretch(defect.extent), f"{message} and fails on this file; write a number")
 
 
-def placeholder(document: Document) -> str:
-    """What to do about a placeholder that is written without quotes, where there is one."""
-    named = [defect.detail for defect in document.defects if defect.name in ("template", "unquoted-string")]
-    return f"; fill in the placeholder {named[0].rstrip(',')} first" if named else ""
+def remedy(document: Document) -> str:
+    """What to write instead of the most telling departure from JSON."""
+    departures = {defect.name: defect for defect in reversed(document.defects)}
+    for defect in document.defects:
+        if defect.name == "template" or (defect.name == "unquoted-string" and PLACEHOLDER.match(defect.detail)):
+            return f"; fill in the placeholder {defect.detail.rstrip(',')} first"
+    if not isinstance(document.data, dict):
+        return ""
+    if "missing-braces" in departures:
+        return "; this is YAML, or text: write a JSON object in braces"
+    if "unquoted-string" in departures:
+        return f"; put quotation marks around {shown(departures['unquoted-string'].detail.rstrip(',')).strip(chr(34))}"
+    return ""
 
 
 def strictly(defects: tuple[Defect, ...]) -> Repair | None:

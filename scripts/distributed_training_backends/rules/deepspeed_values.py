@@ -13,6 +13,7 @@ from distributed_training_backends.model import Applicability, Severity
 from distributed_training_backends.rules.deepspeed_conditions import by_key, is_kind, same, satisfied, subject
 from distributed_training_backends.rules.deepspeed_walk import Entry, walk
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.rewriting import rewriting
 from distributed_training_backends.rules.suggest import closest, did_you_mean, shown
 from distributed_training_backends.sources.document import At
 
@@ -81,7 +82,7 @@ def about_value(reading: Reading, entry: Entry, key: Key, reason: str) -> Hit:
     fix = None
     if near is not None:
         value = next(choice for choice in key.choices if str(choice) == near)
-        fix = Repair(f"write {near}", (Operation("replace", entry.pointer, value=value),), Applicability.UNSAFE)
+        fix = rewriting(at, value, Applicability.UNSAFE)
     return Hit(at, message, fix)
 
 

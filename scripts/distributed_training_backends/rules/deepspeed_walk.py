@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from distributed_training_backends.flow.deepspeed import Reading, key_of, read, section_of
+from distributed_training_backends.flow.deepspeed import Reading, key_of, read, section_of, seen_by_hjson
 from distributed_training_backends.flow.inputs import DeepSpeedFile
 from distributed_training_backends.knowledge.deepspeed import Key, Unknown, for_release
 from distributed_training_backends.model import Pointer
@@ -34,15 +34,19 @@ class Entry(NamedTuple):
 def walk(file: DeepSpeedFile) -> tuple[tuple[Reading, Entry], ...]:
     """Every entry of a file, with the reading that it belongs to; nothing where the file holds no mapping."""
     reading = read(file)
-    return () if reading is None else tuple((reading, entry) for entry in entries(file.document, file.release))
+    if reading is None:
+        return ()
+    return tuple((reading, entry) for entry in entries(file.document, file.release, file.huggingface))
 
 
 @lru_cache(maxsize=4)
-def entries(document: Document, release: str) -> tuple[Entry, ...]:
-    """Walk the blocks that the release reads; what stands below an unread key is left out."""
+def entries(document: Document, release: str, strict: bool) -> tuple[Entry, ...]:
+    """Walk the blocks that the release reads, as strict JSON or as Hjson gives them; what stands below an unread key is
+    left out."""
     children = for_release(release).children
+    data = document.data if strict else seen_by_hjson(document)
     found: list[Entry] = []
-    waiting: list[tuple[Pointer, str, dict[str, Any], Unknown]] = [((), "", document.data, "ignored")]
+    waiting: list[tuple[Pointer, str, dict[str, Any], Unknown]] = [((), "", data, "ignored")]
     while waiting:
         pointer, section, block, unknown = waiting.pop(0)
         known = children(section)

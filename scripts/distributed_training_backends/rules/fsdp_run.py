@@ -8,7 +8,8 @@ from distributed_training_backends.flow.launch import Launch
 from distributed_training_backends.knowledge import accelerate as knowledge
 from distributed_training_backends.model import Severity, Targets
 from distributed_training_backends.rules.fsdp_settings import version_of
-from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.registry import Hit, rule
+from distributed_training_backends.rules.rewriting import rewriting
 from distributed_training_backends.rules.suggest import shown
 from distributed_training_backends.rules.values import defect_hits, meaning
 from distributed_training_backends.versions import parse
@@ -47,8 +48,7 @@ def wrap_class_names(fsdp: Launch) -> Iterator[Hit]:
     better = ",".join(name.strip() for name in names if name.strip())
     sound = bool(better) and all(name.isidentifier() for name in better.split(","))
     text = f"prepare() splits {shown(str(value))} at commas and finds no such classes; write names with commas only"
-    pointer = fsdp.arguments[option].pointer
-    repair = Repair(f"write {better}", (Operation("replace", pointer, value=better),)) if pointer and sound else None
+    repair = rewriting(fsdp.at(option), better) if fsdp.given(option) and sound else None
     yield Hit(fsdp.at(option), text + (f": {better}" if sound else ""), repair)
 
 

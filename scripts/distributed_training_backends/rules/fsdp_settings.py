@@ -9,6 +9,7 @@ from distributed_training_backends.flow.launch import Launch
 from distributed_training_backends.knowledge import accelerate as knowledge
 from distributed_training_backends.model import Applicability, Pointer, Severity
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.rewriting import as_written
 from distributed_training_backends.rules.suggest import listing, shown
 from distributed_training_backends.rules.values import key_of, meaning, unread_hits, value_hits
 
@@ -65,7 +66,8 @@ def reshard_under_fsdp1(fsdp: Launch) -> Iterator[Hit]:
     value, strategy = fsdp.value("fsdp_reshard_after_forward"), meaning(fsdp, "fsdp_sharding_strategy")
     wish = STRATEGY.get(str(value).upper(), str(value).upper())
     severity = Severity.INFO if wish == strategy or value is None else None
-    text = f"FSDP1 does not read fsdp_reshard_after_forward: fsdp_sharding_strategy decides, and it is {strategy}"
+    decides = f"fsdp_sharding_strategy decides{and_it_is(strategy)}"
+    text = f"FSDP1 does not read fsdp_reshard_after_forward: {decides}"
     valid = wish in (knowledge.for_release(fsdp.release).constant("FSDP_SHARDING_STRATEGY") or ())
     repair = None
     if valid and severity is None and not fsdp.given("fsdp_sharding_strategy"):
@@ -88,8 +90,9 @@ def sharding_strategy_under_fsdp2(fsdp: Launch) -> Iterator[Hit]:
     value, reshard = fsdp.value("fsdp_sharding_strategy"), meaning(fsdp, "fsdp_reshard_after_forward")
     names = knowledge.for_release(fsdp.release).constant("FSDP_SHARDING_STRATEGY") or ()
     wish = names[int(str(value)) - 1] if str(value) in ("1", "2", "3", "4", "5") else str(value).upper()
-    severity = Severity.INFO if value is None or RESHARD.get(wish) is reshard else None
-    text = f"FSDP2 does not read fsdp_sharding_strategy: fsdp_reshard_after_forward decides, and it is {shown(reshard)}"
+    severity = Severity.INFO if value is None or (wish in RESHARD and RESHARD[wish] is reshard) else None
+    decides = f"fsdp_reshard_after_forward decides{and_it_is(reshard)}"
+    text = f"FSDP2 does not read fsdp_sharding_strategy: {decides}"
     repair = None
     if wish in RESHARD and not fsdp.given("fsdp_reshard_after_forward") and severity is None:
         text += f"; write fsdp_reshard_after_forward: {shown(RESHARD[wish])}"
@@ -99,13 +102,18 @@ def sharding_strategy_under_fsdp2(fsdp: Launch) -> Iterator[Hit]:
     yield Hit(fsdp.at("fsdp_sharding_strategy", "key"), text, repair, severity)
 
 
+def and_it_is(meaning: object) -> str:
+    """What the other setting amounts to; nothing where its own value is refused."""
+    return "" if meaning is None else f", and it is {meaning if isinstance(meaning, str) else shown(meaning)}"
+
+
 def renamed(launch: Launch, option: str, name: str, value: object) -> Repair | None:
     """Give an entry another key and value."""
     pointer = launch.arguments[option].pointer
     if not pointer:
         return None
     operations = (Operation("rename", pointer, name), Operation("replace", pointer, value=value))
-    return Repair(f"write {name}: {shown(value).strip(chr(34))}", operations)
+    return Repair(f"write {name}: {as_written(launch.at(option), value)}", operations)
 
 
 @rule("FSD005", "ram-efficient-loading-without-sync", error="0.24.0..")

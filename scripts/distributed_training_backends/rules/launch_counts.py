@@ -7,7 +7,8 @@ from typing import Any
 
 from distributed_training_backends.flow.launch import Launch, is_number
 from distributed_training_backends.model import Severity
-from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.registry import Hit, Repair, rule
+from distributed_training_backends.rules.rewriting import rewriting
 from distributed_training_backends.rules.suggest import shown
 
 WORDS_FOR_ALL = ("auto", "cpu", "gpu", "xpu")
@@ -62,7 +63,7 @@ def invalid_process_count(launch: Launch) -> Iterator[Hit]:
     if not is_open(launch) and launch.route != "tpu" and (problem := count_problem(value, launch)):
         whole = integer(value) if isinstance(value, str) else None
         whole = int(value) if isinstance(value, float) and value.is_integer() else whole
-        repair = replace("num_processes", whole) if whole and not launch.context.num_processes else None
+        repair = rewritten(launch, "num_processes", whole) if whole else None
         yield Hit(launch.at("num_processes"), f"num_processes {shown(value)} {problem}", repair)
 
 
@@ -95,9 +96,9 @@ def simple_count_problem(value: Any, launch: Launch) -> str:
     return "is no number, and the launcher compares it with 1" if compared and not is_number(value) else ""
 
 
-def replace(key: str, value: object) -> Repair:
-    """Write another value for a key at the top."""
-    return Repair(f"write {key}: {value}", (Operation("replace", (key,), value=value),))
+def rewritten(launch: Launch, key: str, value: object) -> Repair | None:
+    """Write another value where the file gives the option its value, at the top or in a block."""
+    return rewriting(launch.at(key), value, key=key) if launch.given(key) else None
 
 
 @rule("LCH003", "invalid-machine-count", error="*")
@@ -111,7 +112,7 @@ def invalid_machine_count(launch: Launch) -> Iterator[Hit]:
     if launch.route == "tpu" or (is_number(value) and not (value > 1 and integer(value) is None and launch.elastic)):
         return
     whole = integer(value)
-    repair = replace("num_machines", whole) if whole else None
+    repair = rewritten(launch, "num_machines", whole) if whole else None
     yield Hit(
         launch.at("num_machines"), f"num_machines {shown(value)} is no whole number, and the launcher fails", repair
     )
@@ -162,7 +163,7 @@ def invalid_port(launch: Launch) -> Iterator[Hit]:
     checked = launch.since("0.21.0")
     number = integer(port)
     if checked or number is None or isinstance(port, bool):
-        repair = replace("main_process_port", number) if number is not None and number in PORTS else None
+        repair = rewritten(launch, "main_process_port", number) if number is not None and number in PORTS else None
         text = f"main_process_port {shown(port)} is no port number; write a number from 0 to 65535 without quotes"
         yield Hit(launch.at("main_process_port"), text, repair)
 
@@ -179,7 +180,7 @@ def gpu_ids_not_text(launch: Launch) -> Iterator[Hit]:
         return
     text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
     plain = (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, list) and value)
-    repair = replace("gpu_ids", text) if plain else None
+    repair = rewritten(launch, "gpu_ids", text) if plain else None
     yield Hit(launch.at("gpu_ids"), f"gpu_ids is no text ({shown(value)}), and the launcher fails; quote it", repair)
 
 

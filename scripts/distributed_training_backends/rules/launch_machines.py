@@ -9,7 +9,8 @@ from distributed_training_backends.flow.launch import Launch
 from distributed_training_backends.knowledge import accelerate as knowledge
 from distributed_training_backends.model import Severity, Targets
 from distributed_training_backends.rules.launch_counts import machines_of
-from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.registry import Hit, rule
+from distributed_training_backends.rules.rewriting import rewriting
 from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
 from distributed_training_backends.versions import in_span
 
@@ -170,14 +171,9 @@ def ccl_workers_not_text(simple: Launch) -> Iterator[Hit]:
     """
     value = simple.value("mpirun_ccl")
     if machines_of(simple) > 1 and simple.value("mpirun_hostfile") is not None and not isinstance(value, str):
-        repair = replace_value(simple, value) if isinstance(value, int) else None
-        yield Hit(simple.at("mpirun_ccl"), f"mpirun_ccl {shown(value)} is no text; quote it", repair)
-
-
-def replace_value(launch: Launch, value: int) -> Repair | None:
-    """Write a number of workers as text."""
-    pointer = launch.arguments["mpirun_ccl"].pointer
-    return Repair(f"write '{value}'", (Operation("replace", pointer, value=str(value)),)) if pointer else None
+        at = simple.at("mpirun_ccl")
+        repair = rewriting(at, str(value)) if isinstance(value, int) and simple.given("mpirun_ccl") else None
+        yield Hit(at, f"mpirun_ccl {shown(value)} is no text; quote it", repair)
 
 
 @rule("LCH030", "address-not-a-host", error="*")

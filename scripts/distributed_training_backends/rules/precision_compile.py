@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from distributed_training_backends.flow.launch import OLD_BACKEND, Launch
-from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.registry import Hit, rule
+from distributed_training_backends.rules.rewriting import rewriting
 from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
 from distributed_training_backends.rules.values import meaning, value_hits
 
@@ -44,9 +45,9 @@ def dynamo_mode_unknown(launch: Launch) -> Iterator[Hit]:
     mode = launch.value("dynamo_mode")
     if compiles(launch) and meaning(launch, BACKEND) == "INDUCTOR" and isinstance(mode, str) and mode not in ALL_MODES:
         near = closest(mode, MODES)
-        replace = Operation("replace", launch.at("dynamo_mode").pointer, value=near)
         text = f"torch.compile has no mode {shown(mode)}; it has {listing(MODES)}{did_you_mean(near)}"
-        yield Hit(launch.at("dynamo_mode"), text, Repair(f"write {near}", (replace,)) if near else None)
+        at = launch.at("dynamo_mode")
+        yield Hit(at, text, rewriting(at, near) if near else None)
 
 
 @rule("PRC032", "dynamo-settings-without-backend", info="*")

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from distributed_training_backends.flow.launch import Launch, precision_pointer
 from distributed_training_backends.knowledge import accelerate as knowledge
 from distributed_training_backends.model import Applicability, Context, Pointer, Severity, Targets
-from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.registry import Hit, rule
+from distributed_training_backends.rules.rewriting import as_written, rewriting
 from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
 from distributed_training_backends.sources.document import Document
 from distributed_training_backends.versions import in_span
@@ -51,11 +52,11 @@ def invalid_mixed_precision(accelerate: Document, targets: Targets, context: Con
         return
     meant = MEANT.get(str(value).lower())
     near = meant or (closest(value, values) if isinstance(value, str) else None)
-    text = f"mixed_precision {shown(value)} is none of {listing(values)}{did_you_mean(near)}"
+    at, sure = accelerate.value(*pointer), Applicability.SAFE if meant else Applicability.UNSAFE
+    text = f"mixed_precision {shown(value)} is none of {listing(values)}{did_you_mean(near and as_written(at, near))}"
     if value is False:
-        text = "mixed_precision is the boolean false (so YAML reads an unquoted no), and the launcher needs a text"
-        text += ": write 'no' with quotes"
-    at, fix = accelerate.value(*pointer), repair(pointer, near, meant is not None)
+        text = f"mixed_precision is a boolean (YAML reads an unquoted no as false); write {as_written(at, 'no')}"
+    fix = rewriting(at, near, sure) if near else None
     yield Hit(at, f"accelerate {targets.accelerate} refuses this: {text}", fix)
 
 
@@ -63,14 +64,6 @@ def is_coerced(document: Document, pointer: Pointer, targets: Targets) -> bool:
     """Tell whether the loader of YAML files turns a false at the top into "no", as it did up to 0.33."""
     old = in_span(targets.accelerate, None, "0.33.0") and document.syntax == "yaml"
     return old and len(pointer) == 1 and document.get(*pointer) is False
-
-
-def repair(pointer: Pointer, value: str | None, sure: bool) -> Repair | None:
-    """Write the mode that was meant."""
-    if value is None:
-        return None
-    replace = Operation("replace", pointer, value=value)
-    return Repair(f"write {value}", (replace,), Applicability.SAFE if sure else Applicability.UNSAFE)
 
 
 @rule("PRC002", "half-precision-on-cpu", warning="*")

@@ -15,6 +15,7 @@ from distributed_training_backends.knowledge import accelerate_api, transformers
 from distributed_training_backends.model import Applicability, Severity, Targets
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.rewriting import rewriting
 from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
 from distributed_training_backends.sources.document import At, Document
 
@@ -112,8 +113,8 @@ def value_fault(document: Document, key: str, expected: str) -> Fault:
     """Say what a field should be, and offer the dtype or the plain value that was meant."""
     value = document.get(key)
     better = meant(value, expected)
-    repair = Repair(f"write {str(better).lower()}", (Operation("replace", (key,), value=better),)) if better else None
-    return Fault(document.value(key), f"{key} {shown(value)} is not {expected}", repair)
+    at = document.value(key)
+    return Fault(at, f"{key} {shown(value)} is not {expected}", rewriting(at, better) if better else None)
 
 
 def meant(value: Any, expected: str) -> Any:
@@ -225,10 +226,9 @@ def quantization_type_unknown(quantization: Document, targets: Targets) -> Itera
         return
     if "transformers" in meant_for(quantization, targets):
         near = closest(value, facts()["quant_types"], 0.34) or ("nf4" if value.lower() == "nf4" else None)
-        replace = Operation("replace", ("bnb_4bit_quant_type",), value=near)
-        repair = Repair(f"write {near}", (replace,)) if near else None
+        at = quantization.value("bnb_4bit_quant_type")
         text = f"bitsandbytes has no 4-bit type {shown(value)}; it has fp4 and nf4{did_you_mean(near)}"
-        yield Hit(quantization.value("bnb_4bit_quant_type"), text, repair)
+        yield Hit(at, text, rewriting(at, near) if near else None)
 
 
 @rule("PRC054", "quantization-under-fsdp", info="*", of="transformers")

@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from distributed_training_backends.knowledge import accelerate as knowledge
-from distributed_training_backends.model import Applicability, Pointer
+from distributed_training_backends.model import Applicability
 from distributed_training_backends.rules.registry import Operation, Repair
+from distributed_training_backends.rules.rewriting import rewriting
 from distributed_training_backends.rules.suggest import closest, did_you_mean, listing
+from distributed_training_backends.sources.document import At
 
 TRUE_WORDS = ("y", "yes", "t", "true", "on", "1")
 FALSE_WORDS = ("n", "no", "f", "false", "off", "0")
@@ -188,12 +190,10 @@ READERS: Mapping[str, Callable[[How, Any, str], Outcome]] = {
 }
 
 
-def repair_of(pointer: Pointer, value: Any, outcome: Outcome) -> Repair | None:
+def repair_of(at: At, value: Any, outcome: Outcome) -> Repair | None:
     """The fix for a refused value: the value that was meant, or no key where the value is empty."""
     if value is None:
-        return Repair(f"remove {pointer[-1]}", (Operation("remove", pointer),)) if pointer else None
+        return Repair(f"remove {at.pointer[-1]}", (Operation("remove", at.pointer),)) if at.pointer else None
     if outcome.better is None:
         return None
-    better = str(outcome.better).lower() if isinstance(outcome.better, bool) else outcome.better
-    applicability = Applicability.SAFE if outcome.sure else Applicability.UNSAFE
-    return Repair(f"write {better}", (Operation("replace", pointer, value=outcome.better),), applicability)
+    return rewriting(at, outcome.better, Applicability.SAFE if outcome.sure else Applicability.UNSAFE)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from distributed_training_backends.knowledge import accelerate as knowledge
 from distributed_training_backends.model import Context, Severity, Targets
-from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.registry import Hit, rule
+from distributed_training_backends.rules.rewriting import as_written, rewriting
 from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
 from distributed_training_backends.sources.document import Document
 
@@ -37,9 +38,9 @@ def sagemaker_distributed_type(sagemaker: Document, targets: Targets) -> Iterato
     if isinstance(value, str) and value in values:
         return
     near = "NO" if value is False else closest(str(value), values)
-    repair = Repair(f"write '{near}'", (Operation("replace", ("distributed_type",), value=near),)) if near else None
-    text = f"distributed_type {shown(value)} is none of SageMaker's ({listing(values)}){did_you_mean(near)}"
-    yield Hit(sagemaker.value("distributed_type"), text, repair)
+    at = sagemaker.value("distributed_type")
+    text = f"distributed_type {shown(value)} is none of SageMaker's ({listing(values)})"
+    yield Hit(at, text + did_you_mean(near and as_written(at, near)), rewriting(at, near) if near else None)
 
 
 @rule("ACC052", "sagemaker-key-added-on-loading", error="0.29.0..0.30.0,0.34.0..")

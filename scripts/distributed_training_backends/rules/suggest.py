@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from json import dumps
 
 MOST_LISTED = 14
 
@@ -84,12 +85,15 @@ def did_you_mean(word: str | None) -> str:
     return f"; did you mean {word}?" if word else ""
 
 
+def _as_json(value: object) -> str:
+    try:
+        return dumps(value, ensure_ascii=False, default=str)
+    except TypeError:  # YAML takes dates and lists for keys
+        return repr(value)
+
+
 def shown(value: object) -> str:
-    """A value as a message quotes it, cut to a sensible length."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    text = value if isinstance(value, str) else repr(value)
+    """A value as a message quotes it: as JSON, and cut to a sensible length."""
+    text = value if isinstance(value, str) else _as_json(value)
     text = text if len(text) <= 60 else text[:57] + "..."
     return f'"{text}"' if isinstance(value, str) else text

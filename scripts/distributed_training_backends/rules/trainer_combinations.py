@@ -9,6 +9,7 @@ from distributed_training_backends.knowledge import accelerate as knowledge
 from distributed_training_backends.knowledge import transformers
 from distributed_training_backends.model import Severity, Targets
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.rewriting import rewriting
 from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
 from distributed_training_backends.rules.trainer_arguments import given, known_arguments
 from distributed_training_backends.sources.document import Document
@@ -254,6 +255,5 @@ def compile_backend(trainer: Document, targets: Targets) -> Iterator[Hit]:
     if value is not None and (not isinstance(value, str) or value.upper() not in known):
         near = closest(str(value).upper(), known)
         text = f"accelerate {targets.accelerate} has no backend {shown(value)}; it has {listing(known)}"
-        replace = Operation("replace", ("torch_compile_backend",), value=str(near).lower())
-        repair = Repair(f"write {str(near).lower()}", (replace,)) if near else None
-        yield Hit(trainer.value("torch_compile_backend"), text + did_you_mean(near), repair)
+        at, word = trainer.value("torch_compile_backend"), near and near.lower()
+        yield Hit(at, text + did_you_mean(word), rewriting(at, word) if word else None)

@@ -198,8 +198,7 @@ READERS: Mapping[str, Callable[[Row, Any, str], Outcome]] = {
 
 def fix(config: FsdpConfig, name: str, outcome: Outcome) -> Repair | None:
     """The fix for a value."""
-    value, pointer = config.entries[name]
-    return repair_of(pointer, value, outcome)
+    return repair_of(config.at(name), config.value(name), outcome)
 
 
 def unread(config: FsdpConfig) -> Iterator[tuple[str, str, Repair | None]]:

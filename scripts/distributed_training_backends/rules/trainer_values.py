@@ -9,7 +9,8 @@ from typing import Any
 from distributed_training_backends.knowledge import transformers
 from distributed_training_backends.model import Applicability, Targets
 from distributed_training_backends.resources import load_json
-from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
+from distributed_training_backends.rules.registry import Hit, rule
+from distributed_training_backends.rules.rewriting import as_written, rewriting
 from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
 from distributed_training_backends.rules.trainer_arguments import DATA, given, known_arguments
 from distributed_training_backends.sources.document import Document
@@ -48,14 +49,14 @@ def refusal(document: Document, row: Row, expected: str, targets: Targets) -> Hi
     """Say what an argument should be."""
     name, value = row["argument"], document.get(row["argument"])
     near = meant(row, value, targets)
-    replace = Operation("replace", (name,), value=near)
+    at = document.value(name)
     sure = value is False or isinstance(near, (int, float))
     applicability = Applicability.SAFE if sure else Applicability.UNSAFE
-    repair = None if near is None else Repair(f"write {shown(near)}", (replace,), applicability)
+    repair = None if near is None else rewriting(at, near, applicability)
     text = f"{name} is not {expected}: {shown(value)}; transformers {targets.transformers} refuses it"
     if value is False and near == "no":
         text += " (so YAML reads an unquoted no: write 'no' with quotes)"
-    return Hit(document.value(name), text + did_you_mean(near if isinstance(near, str) and value else None), repair)
+    return Hit(at, text + did_you_mean(near if isinstance(near, str) and value else None), repair)
 
 
 def meant(row: Row, value: Any, targets: Targets) -> Any:
@@ -204,15 +205,9 @@ def number_as_text(trainer: Document, targets: Targets) -> Iterator[Hit]:
         value = given(trainer).get(name)
         number = number_in(value)
         if number is not None and item.type in NUMBERS and name not in told:
-            repair = Repair(f"write {plain(number)}", (Operation("replace", (name,), value=number),))
-            text = f"{name} is the text {shown(value)} and is not converted; write {plain(number)}"
-            yield Hit(trainer.value(name), text, repair)
-
-
-def plain(number: float) -> str:
-    """A number as YAML 1.1 reads it: 5.0e-05."""
-    text = repr(number)
-    return text if "e" not in text or "." in text else text.replace("e", ".0e")
+            at = trainer.value(name)
+            text = f"{name} is the text {shown(value)} and is not converted; write {as_written(at, number)}"
+            yield Hit(at, text, rewriting(at, number))
 
 
 @rule("TRN022", "boolean-as-text", warning="*", of="transformers")
@@ -225,9 +220,9 @@ def boolean_as_text(trainer: Document, targets: Targets) -> Iterator[Hit]:
     for name, item in known_arguments(targets).items():
         value = given(trainer).get(name)
         if isinstance(value, str) and item.type in ("bool", "bool | None") and value.lower() in FALSE_WORDS:
-            repair = Repair("write false", (Operation("replace", (name,), value=False),))
+            at = trainer.value(name)
             text = f"{name} is the text {shown(value)}, which counts as true; write false without quotation marks"
-            yield Hit(trainer.value(name), text, repair)
+            yield Hit(at, text, rewriting(at, False))
 
 
 FALSE_WORDS = ("false", "no", "off", "0", "n", "f")

@@ -22,6 +22,7 @@ from distributed_training_backends.model import Applicability, Severity
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.rules.readings import Outcome, read, repair_of
 from distributed_training_backends.rules.registry import Hit, Operation, Repair
+from distributed_training_backends.rules.rewriting import as_written
 from distributed_training_backends.rules.suggest import listing, shown
 from distributed_training_backends.sources.document import At
 from distributed_training_backends.versions import covers
@@ -139,20 +140,20 @@ def hit_of(launch: Launch, row: Row, outcome: Outcome) -> Hit:
         text += f"; {refuser(launch, row)} it"
         return Hit(owner(launch, row), text, severity=Severity.WARNING if late else None)
     at, key = launch.at(row.option), key_of(launch, row.option)
-    repair = repair_of(at.pointer, value, outcome)
+    repair = repair_of(at, value, outcome)
     if outcome.slip:
         return Hit(at, f"{key} {shown(value)}: {outcome.slip}", repair, Severity.WARNING)
-    empty = f"the empty {key} is passed on as the text {str(value)!r}, which is" if value is None else f"{key} is"
-    text = f"{empty} not {outcome.expected}" + ("" if value is None else f": {shown(value)}")
-    text += f"; {refuser(launch, row)} it" + (" in prepare()" if late else "") + advice(outcome)
+    what = f"{key} {shown(value)}" if value is not None else f'the empty {key} is passed on as the text "None", which'
+    text = f"{what} is not {outcome.expected}"
+    text += f"; {refuser(launch, row)} it" + (" in prepare()" if late else "") + advice(at, outcome)
     return Hit(at, text, repair, Severity.WARNING if late else None)
 
 
-def advice(outcome: Outcome) -> str:
+def advice(at: At, outcome: Outcome) -> str:
     """What to write instead, where that is known."""
     if outcome.hint or outcome.better is None:
         return outcome.hint
-    return f"; write {shown_plainly(outcome.better)}"
+    return f"; write {as_written(at, outcome.better)}"
 
 
 def refuser(launch: Launch, row: Row) -> str:

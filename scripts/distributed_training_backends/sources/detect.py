@@ -11,12 +11,14 @@ from distributed_training_backends.model import Kind
 
 class Signs(NamedTuple):
     """What speaks for a kind: keys that hardly anything else has (three points each), keys that others have too
-    (one point), a prefix that keys may carry, and the share of the keys that must be known."""
+    (one point), a prefix that keys may carry, the share of the keys that must be known, and beginnings by which a key
+    counts as known although it is misspelt."""
 
     strong: frozenset[str]
     weak: frozenset[str]
     share: float
     prefix: str = ""
+    beginnings: tuple[str, ...] = ()
 
 
 def _words(text: str) -> frozenset[str]:
@@ -74,6 +76,7 @@ SIGNS: dict[Kind, Signs] = {
             llm_int8_enable_fp32_cpu_offload llm_int8_has_fp16_weight"""),
         _words("skip_modules keep_in_fp32_modules torch_dtype"),
         0.7,
+        beginnings=("bnb_4bit_", "llm_int8_", "load_in_"),
     ),
     "trainer": Signs(
         _words("output_dir per_device_train_batch_size per_device_eval_batch_size num_train_epochs"),
@@ -138,8 +141,13 @@ def _score(signs: Signs, keys: list[str]) -> int:
 
 
 def _share(signs: Signs, keys: list[str]) -> float:
-    known = sum(_bare(signs, key) in signs.strong or _bare(signs, key) in signs.weak for key in keys)
+    known = sum(_is_known(signs, key) for key in keys)
     return known / len(keys) if keys else 0.0
+
+
+def _is_known(signs: Signs, key: str) -> bool:
+    bare = _bare(signs, key)
+    return bare in signs.strong or bare in signs.weak or key.startswith(signs.beginnings)
 
 
 def _named(kind: Kind, path: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from distributed_training_backends.model import Extent, Kind, Pointer
 from distributed_training_backends.sources import marks
@@ -56,6 +56,15 @@ def _hjson_too(document: Document) -> Document:
     except ScanError:
         return document.with_defects(Defect("not-hjson", odd.extent, odd.detail, odd.pointer))
     return document
+
+
+def as_hjson(document: Document) -> Any:
+    """The data that DeepSpeed's own reader gives for a text that `json` takes, and that holds a NaN or an Infinity: a
+    text up to the end of its line, whatever else stands there. None where it gives none (`not-hjson`)."""
+    try:
+        return _read_hjson(document.text)[0].value
+    except ScanError:
+        return None
 
 
 def strict_objection(text: str) -> Defect:

@@ -1,0 +1,19 @@
+"""The fix that most rules offer: another value in the place of one."""
+
+from __future__ import annotations
+
+from distributed_training_backends.model import Applicability
+from distributed_training_backends.rules.registry import Operation, Repair
+from distributed_training_backends.sources.document import At
+from distributed_training_backends.sources.writing import write
+
+
+def as_written(at: At, value: object) -> str:
+    """A value as the file has to have it, with the quotation marks that it needs there: 'no' in YAML."""
+    return write(value, at.document.syntax)
+
+
+def rewriting(at: At, value: object, applicability: Applicability = Applicability.SAFE, key: str = "") -> Repair:
+    """Write another value at a place; with a key, the title names it."""
+    title = f"write {key}: {as_written(at, value)}" if key else f"write {as_written(at, value)}"
+    return Repair(title, (Operation("replace", at.pointer, value=value),), applicability)
