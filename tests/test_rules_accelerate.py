@@ -169,3 +169,18 @@ def test_fix_goes_where_the_value_comes_from() -> None:
 def test_unknown_type_says_nothing_about_launchers() -> None:
     text = "distributed_type: Banana\nnum_processes: '8'\ndeepspeed_config:\n  zero_stage: 2\n"
     assert [item.code for item in judged(text)] == ["ACC005"]
+
+
+@pytest.mark.parametrize(
+    ("release", "block", "said"),
+    [
+        ("1.15.0", "fsdp_config:\n  'fsdp_version ': 2\n", 'nothing reads "fsdp_version " in fsdp_config'),
+        ("1.15.0", "fsdp_config:\n  fsdp_offload_param: true\n", "nothing reads fsdp_offload_param in fsdp_config"),
+        ("1.15.0", "fsdp_config:\n  fsdp_offload_param: true\n", "; did you mean fsdp_offload_params?"),
+        ("1.3.0", "fp8_config:\n  fp8_format: E4M3\n", "fp8_format has no effect: accelerate 1.3.0 "),
+        ("1.15.0", "fp8_config:\n  backend: TE\n  margn: 1\n", "; did you mean margin?"),
+    ],
+)
+def test_keys_are_named_as_they_stand(release: str, block: str, said: str) -> None:
+    text = f"distributed_type: FSDP\nnum_processes: 8\nmixed_precision: fp8\n{block}"
+    assert [item.message for item in judged(text, release) if said in item.message]

@@ -235,7 +235,7 @@ def test_texts_that_stay_texts() -> None:
     assert arguments(severity="warning", bf16="no") == {"TRN022"}
     (finding,) = [item for item in judged({"output_dir": "o", "learning_rate": "5e-5"}, NEWEST) if item.fix]
     assert finding.fix is not None
-    assert finding.fix.title == "write 5.0e-05"
+    assert finding.fix.title == "write 5e-05"  # as JSON has it; YAML gets 5.0e-05
 
 
 # --- what does not go together -------------------------------------------------------------------------------
@@ -348,3 +348,21 @@ def test_the_fsdp_argument(release: str, value: Any, refused: bool) -> None:
 )
 def test_fsdp_among_the_arguments(release: str, given: dict[str, Any], code: str | None) -> None:
     assert arguments(release, **given) == ({code} if code else set())
+
+
+# transformers 5.24.0: str_to_bool("full_shard") for version 2, FSDP_STATE_DICT_TYPE for the type.
+@pytest.mark.parametrize(
+    ("data", "advice", "title"),
+    [
+        ({"reshard_after_forward": "full_shard"}, "; write true", "write true"),
+        ({"reshard_after_forward": "SHARD_GRAD_OP"}, "; write false", "write false"),
+        ({"version": 1, "reshard_after_forward": True}, '; write "FULL_SHARD"', 'write "FULL_SHARD"'),
+        ({"state_dict_type": "SHARDED"}, "; did you mean SHARDED_STATE_DICT?", 'write "SHARDED_STATE_DICT"'),
+        ({"state_dict_type": "ful_state_dict"}, "; did you mean FULL_STATE_DICT?", 'write "FULL_STATE_DICT"'),
+    ],
+)
+def test_what_to_write_in_fsdp_config(data: dict[str, Any], advice: str, title: str) -> None:
+    (found,) = [item for item in judged(data, NEWEST, "fsdp") if item.code == "TRN001"]
+    assert found.message.endswith(advice)
+    assert found.fix is not None
+    assert found.fix.title == title

@@ -14,7 +14,7 @@ from distributed_training_backends.knowledge import accelerate_api, deepspeed
 from distributed_training_backends.model import Applicability, Severity, Targets
 from distributed_training_backends.rules.readings import read
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
-from distributed_training_backends.rules.suggest import closest, shown
+from distributed_training_backends.rules.suggest import closest, named, shown
 from distributed_training_backends.rules.values import on_route
 from distributed_training_backends.sources.document import Document
 from distributed_training_backends.versions import describe, parse
@@ -97,8 +97,7 @@ def weight(entry: Entry, launch: Launch) -> Severity | None:
     """
     if entry.option == "deepspeed_multinode_launcher" and entry.value == "standard":
         return Severity.INFO
-    option = with_prefix(entry, launch.release) or entry.option
-    return Severity.INFO if same(entry.value, default_of_option(option, launch.release)) else None
+    return Severity.INFO if same(entry.value, default_of_option(entry.option, launch.release)) else None
 
 
 @rule("ACC012", "block-breaks-merge", error="*")
@@ -160,7 +159,7 @@ def unknown_block_key(launch: Launch) -> Iterator[Hit]:
     for entry in entries(launch):
         if isinstance(entry.key, str) and not is_option(entry, launch):
             text, repair = block_explanation(entry, launch)
-            message = f"nothing reads {entry.key} in {entry.block} (accelerate {launch.release}); {text}"
+            message = f"nothing reads {named(entry.key)} in {entry.block} (accelerate {launch.release}); {text}"
             severity = Severity.INFO if asks_for_default(entry, launch, repair) else None
             yield Hit(launch.document.key(entry.block, entry.key), message, repair, severity)
 

@@ -12,7 +12,7 @@ from distributed_training_backends.knowledge import accelerate as knowledge
 from distributed_training_backends.model import Severity
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
-from distributed_training_backends.rules.suggest import closest, did_you_mean, shown
+from distributed_training_backends.rules.suggest import closest, named, shown
 from distributed_training_backends.rules.values import holds, meaning, rows_of, unread_hits, value_hits
 from distributed_training_backends.sources.document import Document
 from distributed_training_backends.versions import covers, describe, parse
@@ -195,7 +195,7 @@ def unread_keys(launch: Launch) -> Iterator[Hit]:
             if not rows_of(option, launch.release):
                 yield unknown_key(launch.document, (BLOCK, key), launch.release)
         elif not arrives(launch, option):
-            yield Hit(launch.document.key(BLOCK, key), *lost(launch, option, value))
+            yield lost(launch, key, value)
 
 
 def arrives(launch: Launch, option: str) -> bool:
@@ -206,13 +206,13 @@ def arrives(launch: Launch, option: str) -> bool:
     return msamp and option in ("fp8_backend", "fp8_opt_level")
 
 
-def lost(launch: Launch, option: str, value: object) -> tuple[str, None, Severity | None]:
+def lost(launch: Launch, key: str, value: object) -> Hit:
     """Say that a release before 1.9.0 drops a key, unless it holds what takes effect anyway."""
-    known = knowledge.for_release(launch.release).options.get(option)
+    known = knowledge.for_release(launch.release).options.get(option_of(key))
     moot = known is not None and (value is None or value == known.default)
     how = "makes no recipe of fp8_config" if BLOCK in merged_blocks(launch.release) else "does not pass fp8_config on"
-    text = f"{bare(option)} has no effect: accelerate {launch.release} {how}; use 1.9.0 or newer"
-    return text, None, Severity.INFO if moot else None
+    text = f"{named(key)} has no effect: accelerate {launch.release} {how}; use 1.9.0 or newer"
+    return Hit(launch.document.key(BLOCK, key), text, severity=Severity.INFO if moot else None)
 
 
 def unknown_key(document: Document, pointer: tuple[Any, ...], release: str) -> Hit:
@@ -225,11 +225,11 @@ def unknown_key(document: Document, pointer: tuple[Any, ...], release: str) -> H
         why = f"it is read {describe(spans[0][0], None)}"
     elif not near:
         near = closest(name, {bare(option) for option in block_keys(BLOCK, release)})
-        why = f"remove it{did_you_mean(near)}"
+        why = f"did you mean {near}?" if near else "remove it"
     siblings = document.get(*pointer[:-1]) or {}
     free = near and not any(bare(other) == near for other in siblings)
     repair = Repair(f"rename to {near}", (Operation("rename", pointer, str(near)),)) if free else None
-    return Hit(document.key(*pointer), f"nothing reads {key} (accelerate {release}); {why}", repair)
+    return Hit(document.key(*pointer), f"nothing reads {named(key)} (accelerate {release}); {why}", repair)
 
 
 @rule("PRC016", "msamp-with-stage-3-file", error="1.5.0..")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from distributed_training_backends.knowledge import accelerate as knowledge
 from distributed_training_backends.model import Applicability
 from distributed_training_backends.rules.registry import Operation, Repair
-from distributed_training_backends.rules.rewriting import rewriting
+from distributed_training_backends.rules.rewriting import as_written, rewriting
 from distributed_training_backends.rules.suggest import closest, did_you_mean, listing
 from distributed_training_backends.sources.document import At
 
@@ -134,13 +134,19 @@ def read_name(how: How, value: Any, release: str) -> Outcome:
 def unknown_name(how: How, value: Any, names: Sequence[str]) -> Outcome:
     """What to say about a name that is not in the list."""
     listed = [name for name in names if name not in how.get("more", ())]
-    near = closest(str(value), listed)
+    near = closest(str(value), listed) or whole_name(str(value), listed)
     plain = {name.upper(): name for name in listed}.get(str(value).upper().strip())
     better = plain or near
     if how.get("otherwise") == "ignored":
         slip = f"is none of {listing(listed)} and is ignored without a word{did_you_mean(better)}"
         return Outcome(None, slip=slip, better=better, sure=plain is not None)
     return Outcome(None, listing(listed), better=better, sure=plain is not None, hint=did_you_mean(better))
+
+
+def whole_name(beginning: str, names: Sequence[str]) -> str | None:
+    """The only name that goes on where the word stops: SHARDED_STATE_DICT for SHARDED."""
+    found = [name for name in names if name.upper().startswith(f"{beginning.strip().upper()}_")]
+    return found[0] if len(found) == 1 else None
 
 
 def names_of(how: How, release: str) -> list[str]:
@@ -188,6 +194,13 @@ READERS: Mapping[str, Callable[[How, Any, str], Outcome]] = {
     "names": read_names,
     "three-truths": read_three_truths,
 }
+
+
+def advice(at: At, outcome: Outcome) -> str:
+    """What to write instead of a refused value, where that is known."""
+    if outcome.hint or outcome.better is None:
+        return outcome.hint
+    return f"; write {as_written(at, outcome.better)}"
 
 
 def repair_of(at: At, value: Any, outcome: Outcome) -> Repair | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from json import dumps
 
 MOST_LISTED = 14
+_PLAIN_WORD = re.compile(r"[\w.-]{1,60}")
 
 
 def closest(word: str, candidates: Iterable[str], cutoff: float = 0.25) -> str | None:
@@ -83,6 +85,12 @@ def listing(values: Iterable[object]) -> str:
 def did_you_mean(word: str | None) -> str:
     """The tail of a message that offers a near miss; empty without one."""
     return f"; did you mean {word}?" if word else ""
+
+
+def named(key: object) -> str:
+    """A key as a message names it: in quotation marks where it is no plain word."""
+    text = str(key)
+    return text if _PLAIN_WORD.fullmatch(text) else shown(text)
 
 
 def _as_json(value: object) -> str:

@@ -16,7 +16,7 @@ from distributed_training_backends.resources import load_json
 from distributed_training_backends.rules import readings
 from distributed_training_backends.rules.readings import Outcome, repair_of
 from distributed_training_backends.rules.registry import Operation, Repair
-from distributed_training_backends.rules.suggest import closest, did_you_mean
+from distributed_training_backends.rules.suggest import closest
 from distributed_training_backends.sources.document import At, Document
 from distributed_training_backends.versions import covers, describe, parse
 
@@ -242,7 +242,7 @@ def explanation(config: FsdpConfig, name: str, pointer: Pointer) -> tuple[str, R
     if spans and parse(spans[0][0]) > parse(config.minor):
         return f"it is read {describe(spans[0][0], None)}", None
     near = closest(name, known)
-    return f"remove it{did_you_mean(near)}", rename(config, pointer, near)
+    return (f"did you mean {near}?" if near else "remove it"), rename(config, pointer, near)
 
 
 def rename(config: FsdpConfig, pointer: Pointer, name: str | None) -> Repair | None:

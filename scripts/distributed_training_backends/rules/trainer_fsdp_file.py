@@ -7,7 +7,7 @@ from typing import Any
 
 from distributed_training_backends.knowledge import transformers
 from distributed_training_backends.model import Severity, Targets
-from distributed_training_backends.rules.readings import FALSE_WORDS, TRUE_WORDS
+from distributed_training_backends.rules.readings import FALSE_WORDS, TRUE_WORDS, advice
 from distributed_training_backends.rules.registry import Hit, rule
 from distributed_training_backends.rules.suggest import shown
 from distributed_training_backends.rules.trainer_fsdp import FsdpConfig, fix, refused, unread
@@ -41,8 +41,8 @@ def value_hits(config: FsdpConfig) -> Iterator[Hit]:
             text = f"{name} {shown(value)}: {outcome.slip}"
             yield Hit(config.at(name), text, fix(config, name, outcome), Severity.WARNING)
         else:
-            text = f"{name} is not {outcome.expected}: {shown(value)}; transformers {config.release} refuses it"
-            yield Hit(config.at(name), f"{text}{outcome.hint}", fix(config, name, outcome))
+            text = f"{name} {shown(value)} is not {outcome.expected}; transformers {config.release} refuses it"
+            yield Hit(config.at(name), text + advice(config.at(name), outcome), fix(config, name, outcome))
 
 
 @rule("TRN002", "fsdp-config-conflict", error="..5.9.99", of="transformers")

@@ -20,9 +20,8 @@ from distributed_training_backends.flow.placement import is_read
 from distributed_training_backends.knowledge import accelerate as knowledge
 from distributed_training_backends.model import Applicability, Severity
 from distributed_training_backends.resources import load_json
-from distributed_training_backends.rules.readings import Outcome, read, repair_of
+from distributed_training_backends.rules.readings import Outcome, advice, read, repair_of
 from distributed_training_backends.rules.registry import Hit, Operation, Repair
-from distributed_training_backends.rules.rewriting import as_written
 from distributed_training_backends.rules.suggest import listing, shown
 from distributed_training_backends.sources.document import At
 from distributed_training_backends.versions import covers
@@ -147,13 +146,6 @@ def hit_of(launch: Launch, row: Row, outcome: Outcome) -> Hit:
     text = f"{what} is not {outcome.expected}"
     text += f"; {refuser(launch, row)} it" + (" in prepare()" if late else "") + advice(at, outcome)
     return Hit(at, text, repair, Severity.WARNING if late else None)
-
-
-def advice(at: At, outcome: Outcome) -> str:
-    """What to write instead, where that is known."""
-    if outcome.hint or outcome.better is None:
-        return outcome.hint
-    return f"; write {as_written(at, outcome.better)}"
 
 
 def refuser(launch: Launch, row: Row) -> str:
