@@ -28,12 +28,15 @@ def defined(one: str, other: str) -> int:
 
 @given(WORDS, WORDS)
 def test_distance_is_the_defined_one(one: str, other: str) -> None:
-    assert edit_distance(one, other, 20) == defined(one, other)
+    assert edit_distance(one, other) == defined(one, other)
 
 
-@given(WORDS, WORDS, st.integers(0, 3))
-def test_distance_stops_above_the_limit(one: str, other: str, limit: int) -> None:
-    assert min(edit_distance(one, other, limit), limit + 1) == min(defined(one, other), limit + 1)
+@given(st.lists(WORDS, max_size=8), WORDS)
+def test_nearest_candidate_is_the_one_by_definition(candidates: list[str], word: str) -> None:
+    limit = max(1, len(word) // 4)
+    near = sorted((defined(word, other), other) for other in candidates if other != word)
+    expected = near[0][1] if len(word) >= 3 and near and near[0][0] <= limit else None
+    assert closest(word, candidates) == expected
 
 
 @pytest.mark.parametrize(

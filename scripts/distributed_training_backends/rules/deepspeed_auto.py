@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -56,11 +57,11 @@ def hint(path: str) -> str:
 
 def autos(data: dict[str, Any]) -> Iterator[Pointer]:
     """Where "auto" stands in blocks; lists are not looked into, as in Accelerate."""
-    waiting: list[tuple[Pointer, Any]] = [((), data)]
+    waiting: deque[tuple[Pointer, Any]] = deque([((), data)])
     while waiting:
-        pointer, node = waiting.pop(0)
+        pointer, node = waiting.popleft()
         if isinstance(node, dict):
-            waiting += [((*pointer, name), value) for name, value in node.items()]
+            waiting.extend(((*pointer, name), value) for name, value in node.items())
         elif node == "auto":
             yield pointer
 

@@ -10,12 +10,12 @@ from distributed_training_backends.flow.deepspeed import Reading, read
 from distributed_training_backends.flow.inputs import DeepSpeedFile
 from distributed_training_backends.knowledge import deepspeed as knowledge
 from distributed_training_backends.knowledge.pydantic_values import problem
-from distributed_training_backends.model import Applicability, Severity
+from distributed_training_backends.model import Applicability, Pointer, Severity
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.rules.deepspeed_walk import Entry, walk
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
 from distributed_training_backends.rules.suggest import closest, shown
-from distributed_training_backends.sources.document import At
+from distributed_training_backends.sources.document import At, Document
 from distributed_training_backends.versions import Span, describe
 
 Case = Literal["unknown", "release", "misplaced"]
@@ -57,7 +57,19 @@ def is_second_name(reading: Reading, entry: Entry) -> bool:
 @lru_cache(maxsize=4)
 def explained(deepspeed: DeepSpeedFile) -> tuple[tuple[Reading, Entry, Finding], ...]:
     """The unread entries, each with what it most likely is."""
-    return tuple((reading, entry, explain(reading, entry)) for reading, entry in unread(deepspeed))
+    known = explanations(deepspeed.document, deepspeed.release)
+    found = []
+    for reading, entry in unread(deepspeed):
+        if entry.pointer not in known:
+            known[entry.pointer] = explain(reading, entry)
+        found.append((reading, entry, known[entry.pointer]))
+    return tuple(found)
+
+
+@lru_cache(maxsize=2)
+def explanations(document: Document, release: str) -> dict[Pointer, Finding]:
+    """What has been found out about entries of a file; it holds for all of its readers."""
+    return {}
 
 
 def explain(reading: Reading, entry: Entry) -> Finding:
@@ -65,9 +77,8 @@ def explain(reading: Reading, entry: Entry) -> Finding:
     spans = knowledge.spans(entry.path)
     if spans:
         return other_release(reading, entry, spans)
-    near = closest(entry.name, reading.facts.children(entry.section), 0.2)
-    home = home_of(reading, entry)
-    if near and (home is None or near.lower() == entry.name.lower()):
+    near, home = closest(entry.name, reading.facts.children(entry.section)), home_of(reading, entry)
+    if near and is_sure(entry.name, near) and (home is None or near.lower() == entry.name.lower()):
         return Finding("unknown", f"did you mean `{near}`?", rename(reading, entry, near))
     if home is not None:
         where = f"in `{home.rpartition('.')[0]}`" if "." in home else "at the top level"
@@ -75,10 +86,14 @@ def explain(reading: Reading, entry: Entry) -> Finding:
     foreign = load_json("deepspeed_rules.json")["foreign"].get(entry.name)
     if foreign is not None and entry.section == "":
         return Finding("misplaced", foreign)
-    near = closest(entry.name, reading.facts.children(entry.section))
     if near:
         return Finding("unknown", f"did you mean `{near}`?", rename(reading, entry, near))
     return Finding("unknown", "check the spelling, or take it out")
+
+
+def is_sure(name: str, near: str) -> bool:
+    """Tell whether a near miss is so near that it beats a key of that very name elsewhere."""
+    return closest(name, (near,), 0.2) is not None
 
 
 def other_release(reading: Reading, entry: Entry, spans: tuple[Span, ...]) -> Finding:

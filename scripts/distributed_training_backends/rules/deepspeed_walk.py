@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -46,9 +47,9 @@ def entries(document: Document, release: str, strict: bool) -> tuple[Entry, ...]
     children = for_release(release).children
     data = document.data if strict else seen_by_hjson(document)
     found: list[Entry] = []
-    waiting: list[tuple[Pointer, str, dict[str, Any], Unknown]] = [((), "", data, "ignored")]
+    waiting: deque[tuple[Pointer, str, dict[str, Any], Unknown]] = deque([((), "", data, "ignored")])
     while waiting:
-        pointer, section, block, unknown = waiting.pop(0)
+        pointer, section, block, unknown = waiting.popleft()
         known = children(section)
         for name, value in block.items():
             path = f"{section}.{name}" if section else name

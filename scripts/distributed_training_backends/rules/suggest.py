@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from json import dumps
 
 MOST_LISTED = 14
+LONGEST = 80  # letters of a word that may be a slip of one that is known
 _PLAIN_WORD = re.compile(r"[\w.-]{1,60}")
 
 
@@ -20,57 +22,79 @@ def closest(word: str, candidates: Iterable[str], cutoff: float = 0.25) -> str |
     return _closest(word, frozenset(candidates), cutoff)
 
 
-@lru_cache(maxsize=1024)
+# Three readers of a DeepSpeed file ask the same; and a file may hold twenty thousand keys that nobody knows.
+@lru_cache(maxsize=1 << 15)
 def _closest(word: str, candidates: frozenset[str], cutoff: float) -> str | None:
     plain = _plain(word)
-    if len(plain) < 3:
+    if not 3 <= len(plain) <= LONGEST:
         return None
     limit = max(1, int(len(plain) * cutoff))
-    letters = set(plain)
+    letters, places = _letters(plain), _places(plain)
     best: tuple[int, str] | None = None
-    for candidate, other, its in _prepared(candidates):
-        # each letter that one of them lacks takes a step of its own, and to see that is much cheaper than to count
-        longer = abs(len(other) - len(plain)) > limit
-        if longer or len(letters - its) > limit or len(its - letters) > limit:
-            continue
-        distance = edit_distance(plain, other, limit)
-        if distance <= limit and (best is None or (distance, candidate) < best) and candidate != word:
-            best = (distance, candidate)
+    for length in range(len(plain) - limit, len(plain) + limit + 1):
+        for candidate, other, its in _by_length(candidates).get(length, ()):
+            # each letter that one of them lacks takes a step of its own, and to see that is much cheaper than to count
+            if (letters & ~its).bit_count() > limit or (its & ~letters).bit_count() > limit or candidate == word:
+                continue
+            distance = _distance(places, len(plain), other)
+            if distance <= limit and (best is None or (distance, candidate) < best):
+                best = (distance, candidate)
     return best[1] if best else None
 
 
-@lru_cache(maxsize=256)
-def _prepared(candidates: frozenset[str]) -> tuple[tuple[str, str, frozenset[str]], ...]:
-    """The candidates in order, each with its bare form and the letters of that."""
-    bare = [(candidate, _plain(candidate)) for candidate in sorted(candidates)]
-    return tuple((candidate, plain, frozenset(plain)) for candidate, plain in bare)
+@lru_cache(maxsize=64)
+def _by_length(candidates: frozenset[str]) -> dict[int, list[tuple[str, str, int]]]:
+    """The candidates by the length of their bare form, each with that and its letters."""
+    found: dict[int, list[tuple[str, str, int]]] = {}
+    for candidate in candidates:
+        plain = _plain(candidate)
+        found.setdefault(len(plain), []).append((candidate, plain, _letters(plain)))
+    return found
 
 
 def _plain(word: str) -> str:
     return word.lower().replace("_", "").replace("-", "")
 
 
-def edit_distance(one: str, other: str, limit: int) -> int:
-    """Count the single-letter steps from one word to the other (optimal string alignment), up to `limit` + 1.
+def _letters(word: str) -> int:
+    """The letters of a word as bits: the first, second and third of each kind has its own (65 kinds, by the code)."""
+    bits = 0
+    for letter, count in Counter(word).items():
+        bits |= (0, 1, 3, 7)[min(count, 3)] << ord(letter) % 65 * 3
+    return bits
 
-    What lies further than `limit` from the diagonal takes more steps than that, and is not looked at.
-    """
-    width = len(other) + 1
-    before: list[int] = []
-    above = list(range(width))
-    for row, letter in enumerate(one, 1):
-        line = [row] + [limit + 1] * (width - 1)
-        for column in range(max(1, row - limit), min(width, row + limit + 1)):
-            if letter == other[column - 1]:
-                line[column] = above[column - 1]
-                continue
-            line[column] = 1 + min(above[column - 1], above[column], line[column - 1])
-            if row > 1 and column > 1 and letter == other[column - 2] and one[row - 2] == other[column - 1]:
-                line[column] = min(line[column], before[column - 2] + 1)
-        if min(line) > limit:
-            return limit + 1
-        before, above = above, line
-    return above[-1]
+
+def _places(word: str) -> dict[str, int]:
+    """The places of each letter in a word, as bits."""
+    found: dict[str, int] = {}
+    for place, letter in enumerate(word):
+        found[letter] = found.get(letter, 0) | 1 << place
+    return found
+
+
+def edit_distance(one: str, other: str) -> int:
+    """Count the single-letter steps from one word to the other (optimal string alignment)."""
+    return _distance(_places(one), len(one), other) if one else len(other)
+
+
+def _distance(places: dict[str, int], length: int, other: str) -> int:
+    """The same, for a word by the places of its letters. A whole column of the table of distances is one integer, whose
+    bits say where it rises and falls (Hyyrö, "A bit-vector algorithm for computing Levenshtein and Damerau edit
+    distances", 2003)."""
+    full, last = (1 << length) - 1, 1 << (length - 1)
+    rises, falls, equal, before, distance = full, 0, 0, 0, length
+    for letter in other:
+        here = places.get(letter, 0)
+        swapped = (((~equal & here) << 1) & before) & full
+        equal = ((((here & rises) + rises) ^ rises) | here | falls | swapped) & full
+        right_rises = falls | (full & ~(equal | rises))
+        right_falls = equal & rises
+        distance += bool(right_rises & last) - bool(right_falls & last)
+        right_rises = (right_rises << 1 | 1) & full
+        rises = (right_falls << 1 & full) | (full & ~(equal | right_rises))
+        falls = right_rises & equal
+        before = here
+    return distance
 
 
 def listing(values: Iterable[object]) -> str:
