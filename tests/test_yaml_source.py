@@ -228,7 +228,8 @@ def test_keys_need_not_be_strings() -> None:
         ("a: !!python/object:os.system x\n", (1, 4), "could not determine a constructor for the tag"),
         ("{{ a }}: 1\n", (1, 1), "while constructing a mapping, found unhashable key"),
         ("a: \x07\n", (1, 4), "unacceptable character #x0007: special characters are not allowed"),
-        ("a: 2001-99-99\n", (1, 1), "ValueError: month must be in 1..12"),
+        ("a: 1\nb: 2001-99-99\n", (2, 4), "ValueError: month must be in 1..12"),
+        ("a: 1\nb: [1, !!int x]\n", (2, 8), "ValueError: invalid literal for int() with base 10: 'x'"),
     ],
 )
 def test_what_pyyaml_refuses_is_told_in_its_words(text: str, position: tuple[int, int], words: str) -> None:

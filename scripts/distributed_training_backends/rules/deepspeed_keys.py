@@ -10,12 +10,12 @@ from distributed_training_backends.flow.deepspeed import Reading, read
 from distributed_training_backends.flow.inputs import DeepSpeedFile
 from distributed_training_backends.knowledge import deepspeed as knowledge
 from distributed_training_backends.knowledge.pydantic_values import problem
-from distributed_training_backends.model import Applicability, Pointer, Severity
+from distributed_training_backends.model import Applicability, Severity
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.rules.deepspeed_walk import Entry, walk
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
 from distributed_training_backends.rules.suggest import closest, shown
-from distributed_training_backends.sources.document import At, Document
+from distributed_training_backends.sources.document import At
 from distributed_training_backends.versions import Span, describe
 
 Case = Literal["unknown", "release", "misplaced"]
@@ -57,19 +57,7 @@ def is_second_name(reading: Reading, entry: Entry) -> bool:
 @lru_cache(maxsize=4)
 def explained(deepspeed: DeepSpeedFile) -> tuple[tuple[Reading, Entry, Finding], ...]:
     """The unread entries, each with what it most likely is."""
-    known = explanations(deepspeed.document, deepspeed.release)
-    found = []
-    for reading, entry in unread(deepspeed):
-        if entry.pointer not in known:
-            known[entry.pointer] = explain(reading, entry)
-        found.append((reading, entry, known[entry.pointer]))
-    return tuple(found)
-
-
-@lru_cache(maxsize=2)
-def explanations(document: Document, release: str) -> dict[Pointer, Finding]:
-    """What has been found out about entries of a file; it holds for all of its readers."""
-    return {}
+    return tuple((reading, entry, explain(reading, entry)) for reading, entry in unread(deepspeed))
 
 
 def explain(reading: Reading, entry: Entry) -> Finding:

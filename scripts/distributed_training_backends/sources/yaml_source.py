@@ -158,6 +158,20 @@ class _Tree:
             self.root, self.root_extent = node, extent
 
 
+class _Constructor(SafeConstructor):
+    """PyYAML's constructor, which says of a value that its tag does not fit where that stands."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Make the object of a node."""
+        try:
+            return super().construct_object(node, deep)
+        except yaml.YAMLError:
+            raise
+        except _REFUSALS as error:
+            problem = f"{type(error).__name__}: {error}"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
+
+
 class _Walk:
     """Gives every entry of a constructed tree its pointer, and notes what is odd about the text of scalars."""
 
@@ -214,7 +228,7 @@ def _read(text: str) -> tuple[Any, dict[Pointer, Node], list[Defect]]:
     tree = _compose(text)
     if tree.root is None:
         return None, {}, []
-    constructor = SafeConstructor()
+    constructor = _Constructor()
     data = constructor.construct_document(tree.root)
     walk = _Walk(tree, constructor)
     walk.visit(tree.root, (), Node(None, tree.root_extent))
