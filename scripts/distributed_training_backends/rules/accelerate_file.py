@@ -182,8 +182,9 @@ def invalid_distributed_type(accelerate: Document, targets: Targets) -> Iterator
     if value not in values:
         near = nearest_type(value, values)
         at = accelerate.value("distributed_type")
-        text = f"accelerate {targets.accelerate} has no distributed_type {shown(value)}; it has {listing(values)}"
-        yield Hit(at, text + did_you_mean(near and as_written(at, near)), rewriting(at, near) if near else None)
+        text = f"accelerate {targets.accelerate} has no distributed_type {shown(value)}"
+        meant = did_you_mean(near and as_written(at, near))
+        yield Hit(at, f"{text}{meant} (it has {listing(values)})", rewriting(at, near) if near else None)
 
 
 def nearest_type(value: str, values: list[str]) -> str | None:

@@ -254,6 +254,7 @@ def compile_backend(trainer: Document, targets: Targets) -> Iterator[Hit]:
     known = list(knowledge.for_release(targets.accelerate).enum("DynamoBackend").values())
     if value is not None and (not isinstance(value, str) or value.upper() not in known):
         near = closest(str(value).upper(), known)
-        text = f"accelerate {targets.accelerate} has no backend {shown(value)}; it has {listing(known)}"
+        text = f"accelerate {targets.accelerate} has no backend {shown(value)}"
         at, word = trainer.value("torch_compile_backend"), near and near.lower()
-        yield Hit(at, text + did_you_mean(word), rewriting(at, word) if word else None)
+        text += f"{did_you_mean(word)} (it has {listing(known)})"
+        yield Hit(at, text, rewriting(at, word) if word else None)

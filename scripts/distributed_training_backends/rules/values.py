@@ -27,6 +27,7 @@ from distributed_training_backends.sources.document import At
 from distributed_training_backends.versions import covers
 
 DATA = "accelerate_values.json"
+LONG_LIST = 100  # letters of a list of names; behind a longer one nobody would see the advice
 Condition = Mapping[str, Any]
 
 
@@ -143,8 +144,10 @@ def hit_of(launch: Launch, row: Row, outcome: Outcome) -> Hit:
     if outcome.slip:
         return Hit(at, f"{key} {shown(value)}: {outcome.slip}", repair, Severity.WARNING)
     what = f"{key} {shown(value)}" if value is not None else f'the empty {key} is passed on as the text "None", which'
-    text = f"{what} is not {outcome.expected}"
-    text += f"; {refuser(launch, row)} it" + (" in prepare()" if late else "") + advice(at, outcome)
+    refusal = f"{refuser(launch, row)} it" + (" in prepare()" if late else "") + advice(at, outcome)
+    text = f"{what} is not {outcome.expected}; {refusal}"
+    if outcome.hint and len(outcome.expected) > LONG_LIST:
+        text = f"{key} {shown(value)}: {refusal} (it has {outcome.expected})"
     return Hit(at, text, repair, Severity.WARNING if late else None)
 
 
