@@ -41,7 +41,8 @@ INTERNAL |= {"provenance", "pydantic", "read", "reads_file", "releases", "sectio
 # What a snippet finds, and where the rest of a dotted name is then.
 VARIABLES = {"model", "optimizer", "scheduler", "loader", "batch", "accelerator"}
 PREFIXES = {name: name for name in ("accelerate", "deepspeed", "torch", "transformers")}
-PREFIXES |= {"accelerator": "accelerate.Accelerator"}
+PREFIXES |= {"accelerator": "accelerate.Accelerator", "model": "transformers.PreTrainedModel"}
+PREFIXES |= {"optimizer": "torch.optim.Optimizer", "scheduler": "torch.optim.lr_scheduler.LRScheduler"}
 WORD = r"[A-Za-z_][\w.]*"
 NAME = re.compile(rf"{WORD}(\(\))?")
 SETTING = re.compile(rf'["\']?({WORD})["\']?(?:: |=)(.+)')
@@ -50,7 +51,7 @@ CODE = re.compile(r"\b(?:ACC|DSP|FSD|PAR|PRC|TRN|LCH|PYS|XCF)\d{3}\b")
 RELEASE = re.compile(r"(?<![\w.])\d+\.\d+\.\d+(?![\w.])")
 PROGRAMS = "python|torchrun|mpirun|srun|deepspeed"
 PLAIN = re.compile(rf"[\d.,e+-]+|[\W\d_]*|\$\{{\w+}}|{PROGRAMS}|true|false|null|none|no|yes|on|off|auto", re.I)
-FILE = re.compile(r"[\w./*<>~-]+\.(?:md|py|json|yaml|yml|safetensors|bin|pt|sh)|[\w./<>-]+/")
+FILE = re.compile(r"[\w./*<>~-]+\.(?:md|py|json|yaml|yml|safetensors|bin|pkl|pt|sh)|[\w./<>-]+/")
 
 
 class Span(NamedTuple):
@@ -141,7 +142,7 @@ def fact(file: str, runs: list[Any]) -> Fact:
 def listed(sort: str) -> dict[str, str]:
     """What tests/cases/pages/names.json lists.
 
-    `places`: names that only the libraries know, and the module path where they are. `texts`: names that are no
+    `places`: names that only the libraries know, and the module path where they are, a parameter in brackets. `texts`: names that are no
     Python names, and messages of compiled code, and the file of a library that holds them. `compiled_messages`:
     messages that no file at hand holds, and whose they are. `other_releases`: releases of other libraries.
     """
@@ -167,8 +168,8 @@ def tabled() -> frozenset[str]:
 def place_of(name: str) -> str:
     """Where in the libraries the oracle shall look for a name, or an empty text."""
     bare = name.removesuffix("()")
-    if bare in listed("places"):
-        return listed("places")[bare]
+    if bare in listed("places") or bare in tabled():
+        return listed("places").get(bare, "")
     first, _, rest = bare.partition(".")
     return f"{PREFIXES[first]}.{rest}" if first in PREFIXES and rest else ""
 

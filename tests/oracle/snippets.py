@@ -19,6 +19,7 @@ import re
 import sys
 import tempfile
 from typing import Any
+from unittest.mock import MagicMock
 
 from tests.oracle.worker import Answer, Case, bare_environment, enter, forked, lay_out, listening, refusal, serve
 
@@ -88,7 +89,7 @@ def pretend(processes: int) -> list[str]:
         return []
     os.environ.update(ACCELERATE_TORCH_DEVICE="cpu", ACCELERATE_BYPASS_DEVICE_MAP="true")
     said = [fakes.gpus(processes), fakes.peers([]), deepspeed_fakes.kernels(), deepspeed_fakes.device()]
-    return [*said, flat_parameters_on_cpu(), partial_checkpoints(), "tensors live on the CPU"]
+    return [*said, flat_parameters_on_cpu(), partial_checkpoints(), unreduced_gradients(), "tensors live on the CPU"]
 
 
 def flat_parameters_on_cpu() -> str:
@@ -102,11 +103,28 @@ def flat_parameters_on_cpu() -> str:
 
 def partial_checkpoints() -> str:
     """A distributed checkpoint has the part of rank 0 only, which torch would find incomplete."""
+    import torch
     from tests.oracle import fakes
     from torch.distributed.checkpoint import default_planner
 
     vars(default_planner)["_validate_global_plan"] = fakes.constant([])
+    stream = MagicMock()  # what a checkpoint would copy tensors in
+    vars(torch.cuda).update(current_stream=fakes.constant(stream), stream=fakes.constant(contextlib.nullcontext()))
     return "distributed checkpoints hold what rank 0 has"
+
+
+def unreduced_gradients() -> str:
+    """DDP sums gradients in C++, to which the fake backend answers with nothing."""
+    import torch
+
+    build = torch.nn.parallel.DistributedDataParallel.__init__
+
+    def building(model: Any, *arguments: Any, **options: Any) -> None:
+        build(model, *arguments, **options)
+        model.require_backward_grad_sync = False
+
+    torch.nn.parallel.DistributedDataParallel.__init__ = building
+    return "DDP leaves gradients as rank 0 has them"
 
 
 def launched_variables(case: Case) -> Answer:
@@ -185,7 +203,10 @@ def missing_places(case: Case) -> Answer:
 
 
 def find(place: str) -> Any:
-    """What is at a place; True for an attribute that only instances have."""
+    """What is at a place; True for a parameter, in brackets, and for an attribute that only instances have."""
+    if place.endswith(")"):
+        function, _, parameter = place[:-1].partition("(")
+        return parameter in inspect.signature(find(function)).parameters or None
     parts = place.split(".")
     for length in range(len(parts), 0, -1):
         try:
