@@ -142,9 +142,9 @@ def fact(file: str, runs: list[Any]) -> Fact:
 def listed(sort: str) -> dict[str, str]:
     """What tests/cases/pages/names.json lists.
 
-    `places`: names that only the libraries know, and the module path where they are, a parameter in brackets. `texts`: names that are no
-    Python names, and messages of compiled code, and the file of a library that holds them. `compiled_messages`:
-    messages that no file at hand holds, and whose they are. `other_releases`: releases of other libraries.
+    `places`: names that only the libraries know, and the module path where they are, a parameter in brackets. `texts`:
+    names that are no Python names, messages of compiled code, and the file of a library that holds them.
+    `compiled_messages`: messages that no file at hand holds, and whose they are. `other_releases`: of other libraries.
     """
     return dict(json.loads(NAMES.read_text(encoding="utf-8"))[sort])
 
