@@ -110,6 +110,36 @@ def test_a_misspelt_name_brings_a_suggestion() -> None:
     assert "did you mean fsdp_reshard_after_forward" in report.summary
 
 
+def test_what_a_target_lacks_is_noted() -> None:
+    old = api.default_targets()._replace(accelerate="1.5.0", deepspeed="0.16.4", transformers="4.55.0")
+    assert api.look_up("--fsdp_version", targets=old).notes == (
+        "accelerate 1.5.0 does not have fsdp_version (since 1.6.0)",
+    )
+    assert api.look_up("fsdp_version").notes == ()
+    assert api.look_up("ipex_config").notes == ("accelerate 1.15.0 does not have ipex_config (until 1.12.0)",)
+    assert api.look_up("torch_autocast", targets=old).notes == (
+        "deepspeed 0.16.4 does not have torch_autocast (since 0.17.2)",
+    )
+    assert "transformers 4.55.0 does not have parallelism_config (since 4.56)" in (
+        api.look_up("parallelism_config", targets=old).notes
+    )
+
+
+def test_a_flag_or_variable_beats_a_key_of_that_name() -> None:
+    assert (
+        references(api.look_up("--max_restarts"))[0]
+        == "references/api-reference.md#accelerate-launch-rendezvous-and-torchrun"
+    )
+    assert references(api.look_up("FSDP_VERSION"))[0] == "references/api-reference.md#fullyshardeddataparallelplugin"
+
+
+def test_an_excerpt_has_the_row_that_was_asked_for_with_the_head_of_its_table() -> None:
+    text = api.look_up("FSDP_OFFLOAD_PARAMS").sections[0].text
+    assert "| field |" in text
+    assert "| `cpu_offload` |" in text
+    assert "| `fsdp_version` |" not in text
+
+
 def test_nothing_that_fits_is_said_with_the_pages_there_are() -> None:
     report = api.look_up("qwxyz")
     assert (report.total, report.exit_code) == (0, 1)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from distributed_training_backends.lookup.query import Query
 from distributed_training_backends.lookup.sections import PageSection, Unit
-from distributed_training_backends.lookup.words import chunks, name_of, words
+from distributed_training_backends.lookup.words import chunks, forms_of, name_of, words_of
 
 GAP = "[…]"
 _NAME_WEIGHT = 10
@@ -14,32 +15,56 @@ _NAME_WEIGHT = 10
 
 def text_of(section: PageSection, query: Query, length: int) -> tuple[str, bool]:
     """(text, whether something was left out) of a section in about `length` characters."""
-    whole = joined(section.units, range(len(section.units)))
+    units = section.units
+    whole = joined(units, range(len(units)))
     if len(whole) <= length:
         return whole, False
+    order = list(range(len(units))) if is_about(section, query) else by_fit(units, query)
     chosen: set[int] = set()
-    for number in by_fit(section.units, query):
+    for number in order:
         longer = sorted(chosen | {number})
-        if len(joined(section.units, longer)) <= length:
+        if len(joined(units, longer)) <= length:
             chosen.add(number)
     if not chosen:
-        return clipped(section.units[by_fit(section.units, query)[0]].text, length), True
-    return joined(section.units, sorted(chosen)), True
+        return clipped(units[order[0]].text, length), True
+    return joined(units, sorted(chosen)), True
+
+
+def is_about(section: PageSection, query: Query) -> bool:
+    """Tell whether the one name that is asked for is the section's own, so that it is read from its beginning."""
+    own = [section.title, *(section.defines[1:2] if section.units[0].text.startswith("**") else ())]
+    return query.alone and query.names[0] in map(name_of, own)
 
 
 def by_fit(units: Sequence[Unit], query: Query) -> list[int]:
-    """The numbers of the units: the opening first, unless a name is asked for, then the better the fit."""
-    fits = [fit(unit, query) for unit in units]
-    fits[0] += 1 if fits[0] else 0.5
-    return sorted(range(len(units)), key=lambda number: (-fits[number], number))
+    """The numbers of the units that fit, the better first, and the opening, which says what the section is about.
+
+    Where a name alone is asked for, only those that have it; where nothing fits, all in order.
+    """
+    least = _NAME_WEIGHT if query.alone and query.names else 1
+    fits = {number: fit(unit, query) for number, unit in enumerate(units)}
+    opening = [number for number in (0, 1) if number < len(units) and units[number].kind == "text"]
+    good = sorted((number for number in fits if fits[number] >= least), key=lambda number: (-fits[number], number))
+    if not good:
+        return list(fits)
+    return list(dict.fromkeys([good[0], *opening, *good]))
 
 
 def fit(unit: Unit, query: Query) -> float:
     """How well a unit answers a question."""
-    own_words = set(words(unit.text))
-    own_names = {name_of(chunk) for chunk in chunks(unit.text)}
+    own_words, own_names = parts_of(unit.text)
     found = sum(word in own_words for word in query.words)
     return found + _NAME_WEIGHT * sum(name in own_names for name in query.names)
+
+
+@lru_cache(maxsize=1 << 13)
+def parts_of(text: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The words and the names of a unit."""
+    found = set(chunks(text))
+    return (
+        frozenset(word for chunk in found for word in words_of(chunk)),
+        frozenset(name for chunk in found for name in forms_of(chunk)),
+    )
 
 
 def joined(units: Sequence[Unit], numbers: Iterable[int]) -> str:

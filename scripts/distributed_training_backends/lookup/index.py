@@ -9,28 +9,40 @@ from functools import cache
 from os.path import join, relpath
 from typing import NamedTuple
 
-from distributed_training_backends.lookup.sections import CODE, PageSection, parse_page, plain
-from distributed_training_backends.lookup.words import chunks, name_of, words
+from distributed_training_backends.lookup.sections import PageSection, Unit, parse_page, plain
+from distributed_training_backends.lookup.words import chunks, forms_of, pairs_of, words_of
 from distributed_training_backends.resources import references
 
-# How much a word counts for by where it stands.
-IN_TITLE, IN_PAGE_TITLE, IN_DEFINITION, IN_CODE_SPAN, IN_TEXT, IN_CODE_BLOCK = 5.0, 0.5, 2.0, 0.5, 1.0, 0.3
-# How much a name counts for: what a section defines beats what it mentions.
-DEFINED, MENTIONED, SHOWN = 4.0, 1.5, 1.0
+Postings = Mapping[str, Mapping[int, float]]
+Weights = dict[str, float]
+
+
+class Place(NamedTuple):
+    """How much a word, a pair of words and a name count for that stand somewhere; 0 where they do not count."""
+
+    word: float
+    pair: float
+    name: float
+
+
+TITLE = Place(4.0, 4.0, 6.0)
+PAGE_TITLE = Place(0.5, 0.0, 0.0)
+DEFINED = Place(1.0, 0.0, 4.0)  # what a section defines beats what it mentions
+SPELLED_OUT = Place(0.0, 0.0, 3.0)
+TEXT = Place(1.0, 1.0, 1.5)
+MESSAGE = Place(0.4, 1.0, 1.0)
+CODE = Place(0.4, 0.0, 1.0)  # nobody asks for two words that follow each other in a config
 
 
 class Index(NamedTuple):
-    """Sections, the weight of each word and name in each of them, and their lengths."""
+    """Sections with their lengths, and by word, pair of words and name how much it counts for in which of them."""
 
     sections: tuple[PageSection, ...]
-    words: Mapping[str, Mapping[int, float]]
-    names: Mapping[str, Mapping[int, float]]
+    titles: tuple[frozenset[str], ...]
     lengths: tuple[float, ...]
-
-    @property
-    def average_length(self) -> float:
-        """The usual length of a section."""
-        return sum(self.lengths) / max(1, len(self.lengths))
+    words: Postings
+    pairs: Postings
+    names: Postings
 
 
 @cache
@@ -51,60 +63,52 @@ def pages(folder: str) -> Iterator[tuple[str, str]]:
 
 
 def build(sections: Iterable[PageSection]) -> Index:
-    """Count the words and names of sections."""
+    """Count the words, pairs and names of sections."""
     kept = tuple(sections)
-    weights: dict[str, dict[int, float]] = defaultdict(dict)
-    names: dict[str, dict[int, float]] = defaultdict(dict)
+    words, pairs, names = (defaultdict[str, dict[int, float]](dict) for _ in range(3))
     lengths = []
     for number, section in enumerate(kept):
-        counted = word_weights(section)
-        for word, weight in counted.items():
-            weights[word][number] = weight
-        for name, weight in name_weights(section).items():
-            names[name][number] = weight
-        lengths.append(sum(counted.values()))
-    return Index(kept, weights, names, tuple(lengths))
+        counted = weigh(section)
+        for postings, weights in zip((words, pairs, names), counted, strict=True):
+            for item, weight in weights.items():
+                postings[item][number] = weight
+        lengths.append(sum(counted[0].values()))
+    average = sum(lengths) / max(1, len(lengths))
+    titles = tuple(frozenset(word for chunk in chunks(section.title) for word in words_of(chunk)) for section in kept)
+    return Index(kept, titles, tuple(length / average for length in lengths), words, pairs, names)
 
 
-def word_weights(section: PageSection) -> dict[str, float]:
-    """How much each word counts for in a section."""
-    found: dict[str, float] = defaultdict(float)
-    for text, weight in weighted_texts(section):
-        for word in words(text):
-            found[word] += weight
-    return found
+def weigh(section: PageSection) -> tuple[Weights, Weights, Weights]:
+    """How much each word, pair and name counts for in a section; a name by the best of its places."""
+    words: Weights = defaultdict(float)
+    pairs: Weights = {}
+    names: Weights = {}
+    for text, place in places(section):
+        found = chunks(text)
+        if place.word:
+            for chunk in found:
+                for word in words_of(chunk):
+                    words[word] += place.word
+        if place.pair:
+            for pair in pairs_of(found):
+                pairs.setdefault(pair, place.pair)
+        if place.name:
+            for name in {form for chunk in set(found) for form in forms_of(chunk)}:
+                names[name] = max(place.name, names.get(name, 0.0))
+    return words, pairs, names
 
 
-def weighted_texts(section: PageSection) -> Iterator[tuple[str, float]]:
-    """The texts of a section with the weight of their words."""
-    yield section.title, IN_TITLE
-    yield section.page_title, IN_PAGE_TITLE
-    yield from ((name, IN_DEFINITION) for name in section.defines[1:])
-    for unit in section.units:
-        yield (unit.text, IN_CODE_BLOCK) if unit.kind == "code" else (plain(unit.text), IN_TEXT)
-        if unit.kind != "code":
-            yield from ((span, IN_CODE_SPAN) for span in CODE.findall(unit.text))
-
-
-def name_weights(section: PageSection) -> dict[str, float]:
-    """How much each name counts for in a section: the most that any of its places gives."""
-    found: dict[str, float] = {}
-    for text, weight in named_texts(section):
-        for name in names_in(text):
-            found[name] = max(weight, found.get(name, 0.0))
-    return found
-
-
-def named_texts(section: PageSection) -> Iterator[tuple[str, float]]:
-    """The texts of a section with the weight of their names."""
-    for unit in section.units:
-        yield unit.text, SHOWN if unit.kind == "code" else MENTIONED
+def places(section: PageSection) -> Iterator[tuple[str, Place]]:
+    """The texts of a section, and what kind of place each is."""
+    yield section.title, TITLE
+    yield section.page_title, PAGE_TITLE
     yield from ((name, DEFINED) for name in section.defines)
+    yield from ((name, SPELLED_OUT) for name in section.spells)
+    yield from map(place_of, section.units)
 
 
-def names_in(text: str) -> Iterator[str]:
-    """Every chunk of a text as a name, and of a dotted one its last part too."""
-    for chunk in chunks(text):
-        yield name_of(chunk)
-        if "." in chunk:
-            yield name_of(chunk.rpartition(".")[2])
+def place_of(unit: Unit) -> tuple[str, Place]:
+    """The text of a unit, and what kind of place it is."""
+    if unit.kind != "code":
+        return plain(unit.text), TEXT
+    return unit.text, MESSAGE if "```text" in unit.text else CODE

@@ -5,21 +5,36 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from distributed_training_backends.lookup.words import chunks, is_name, name_of, words_of
+from distributed_training_backends.lookup.words import (
+    chunks,
+    is_name,
+    is_problem,
+    name_of,
+    pairs_of,
+    spelling_of,
+    words_of,
+)
 from distributed_training_backends.model import BadQueryError
 
 LONGEST = 10_000
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffd]")
+# Around a name that stands alone: quotes, brackets, and a value or arguments behind it.
+_AROUND = re.compile(r"^(?:error|warning|info)\[|^['\"`(\[{$]+|[=:(\s].*$|['\"`)\]}.,;]+$", re.DOTALL)
 
 
 class Query(NamedTuple):
-    """The words of a question, and the names in it; `is_one_name` where it asks for one name and nothing else."""
+    """The words of a question, pairs of them, and its names.
+
+    `spellings` are those names that are written as flags or variables; `alone` is set where a name is all there is.
+    """
 
     text: str
     words: tuple[str, ...]
+    pairs: tuple[str, ...]
     names: tuple[str, ...]
-    is_one_name: bool
+    spellings: tuple[str, ...]
+    alone: bool
 
 
 def read_query(text: str) -> Query:
@@ -29,13 +44,33 @@ def read_query(text: str) -> Query:
     cleaned = _ANSI.sub("", text).strip()
     if _CONTROL.search(cleaned):
         raise BadQueryError("the query is not text: it holds control characters or broken UTF-8")
-    asked = list(dict.fromkeys(chunks(cleaned)))
     if not cleaned:
         raise BadQueryError("the query is empty; give words, a key, a flag, a class, a rule code or an error line")
+    asked = chunks(cleaned)
     if not asked:
         raise BadQueryError(f"the query {cleaned[:40]!r} has no word or name in it that could be looked up")
-    found = [word for chunk in asked for word in words_of(chunk)]
-    names = [name_of(chunk) for chunk in asked if is_name(chunk)]
-    bare = re.sub(r"^[-'\"`(\[{$]+|[=:].*$|\(.*$|[-'\"`)\]}.,;]+$", "", cleaned, flags=re.DOTALL)
-    alone = len(bare.split()) == 1 and len(chunks(bare)) == 1
-    return Query(cleaned, tuple(dict.fromkeys(found)), tuple([name_of(bare)] if alone else names), alone)
+    return taken_apart(cleaned, asked)
+
+
+def taken_apart(text: str, asked: list[str]) -> Query:
+    """The parts of a question."""
+    alone = lone_name(text)
+    asked = [chunk for chunk in asked if not is_problem(chunk)] or asked
+    names = [alone] if alone else [chunk for chunk in asked if is_name(chunk)]
+    words = [word for chunk in asked for word in words_of(chunk)]
+    return Query(
+        text,
+        tuple(dict.fromkeys(words)),
+        tuple(dict.fromkeys(pairs_of(asked))),
+        tuple(dict.fromkeys(name_of(name) for name in names)),
+        tuple(dict.fromkeys(spelling for name in names if (spelling := spelling_of(name)))),
+        bool(alone),
+    )
+
+
+def lone_name(text: str) -> str:
+    """The name that a question consists of, whatever value stands behind it; empty where there is more, or no name."""
+    if re.search(r"\s", re.sub(r"[=:(].*$", "", text, flags=re.DOTALL).strip()):
+        return ""
+    bare = _AROUND.sub("", text)
+    return bare if chunks(bare) == [bare] else ""

@@ -1,29 +1,44 @@
-"""Which sections fit a question, the best first: BM25 over weighted words, and names that beat words."""
+"""Which sections fit a question, the best first: BM25 over weighted words and pairs, and names that beat words."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import log
+from typing import NamedTuple
 
-from distributed_training_backends.lookup.index import Index
+from distributed_training_backends.lookup.index import Index, Postings
 from distributed_training_backends.lookup.query import Query
 
-SATURATION, LENGTH_PENALTY = 1.2, 0.5
-NAME = 3.0  # a name that is asked for, against a word of the same rarity
+
+class Tuning(NamedTuple):
+    """The numbers of the ranking; measured with tools/measure_lookup.py."""
+
+    saturation: float = 1.2
+    length: float = 0.4  # how much a long section loses
+    pair: float = 0.7  # a pair of words against one of the same rarity
+    name: float = 1.0  # a name against a word of the same rarity
+    spelling: float = 1.0  # more for a flag or a variable that is written like that
+    alone: float = 4.0  # factor for names where nothing else is asked for
+    title: float = 2.0  # a heading whose words are all asked for
+    opening: float = 0.5  # factor for what stands above the first section of a page
+
+
+TUNING = Tuning()
+NAME_SATURATION = 3.0
 LEAST_SHARE = 0.15  # of the best score; what is below says nothing about the question
 
 
-def ranked(query: Query, index: Index) -> list[tuple[float, int]]:
+def ranked(query: Query, index: Index, tuning: Tuning = TUNING) -> list[tuple[float, int]]:
     """(score, number of the section) of every section that fits."""
     scores: dict[int, float] = defaultdict(float)
-    for word in query.words:
-        add(scores, index.words.get(word, {}), index)
-    for name in known_names(query, index):
-        postings = index.names[name]
-        rarity = rarity_of(postings, index)
-        for number, weight in postings.items():
-            scores[number] += NAME * rarity * weight
+    factor = tuning.alone if query.alone else 1.0
+    add(scores, query.words, index.words, index, 1.0, tuning)
+    add(scores, query.pairs, index.pairs, index, tuning.pair, tuning)
+    add_names(scores, known_names(query, index), index, factor * tuning.name)
+    add_names(scores, query.spellings, index, factor * tuning.spelling)
+    for number in scores:
+        scores[number] = fitted(scores[number], number, query, index, tuning)
     order = sorted(((score, -number) for number, score in scores.items()), reverse=True)
     least = LEAST_SHARE * order[0][0] if order else 0.0
     return [(score, -number) for score, number in order if score >= least]
@@ -39,12 +54,38 @@ def known_names(query: Query, index: Index) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def add(scores: dict[int, float], postings: Mapping[int, float], index: Index) -> None:
-    """Add what one word gives each section."""
-    rarity = rarity_of(postings, index)
-    for number, weight in postings.items():
-        length = index.lengths[number] / index.average_length
-        scores[number] += rarity * weight / (weight + SATURATION * (1 - LENGTH_PENALTY + LENGTH_PENALTY * length))
+def add(
+    scores: dict[int, float], asked: Iterable[str], postings: Postings, index: Index, factor: float, tuning: Tuning
+) -> None:
+    """Add what words or pairs give each section."""
+    for item in asked:
+        found = postings.get(item, {})
+        rarity = factor * rarity_of(found, index)
+        for number, weight in found.items():
+            penalty = 1 - tuning.length + tuning.length * index.lengths[number]
+            scores[number] += rarity * weight / (weight + tuning.saturation * penalty)
+
+
+def add_names(scores: dict[int, float], asked: Iterable[str], index: Index, factor: float) -> None:
+    """Add what names give each section, by where they stand in it."""
+    for name in asked:
+        found = index.names.get(name, {})
+        rarity = factor * rarity_of(found, index)
+        for number, weight in found.items():
+            scores[number] += rarity * weight / (weight + NAME_SATURATION)
+
+
+def fitted(score: float, number: int, query: Query, index: Index, tuning: Tuning) -> float:
+    """A score, after a look at the section's heading and place."""
+    section, title = index.sections[number], index.titles[number]
+    asked = title.intersection(query.words)
+    if asked:
+        weight = sum(rarity_of(index.words[word], index) for word in title)
+        share = sum(rarity_of(index.words[word], index) for word in asked) / weight
+        score += tuning.title * share * share * weight
+    if section.level == 1:
+        score *= tuning.opening
+    return score
 
 
 def rarity_of(postings: Mapping[int, float], index: Index) -> float:

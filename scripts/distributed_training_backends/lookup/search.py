@@ -7,6 +7,7 @@ from typing import Literal
 
 from distributed_training_backends.lookup.excerpt import text_of
 from distributed_training_backends.lookup.index import Index, the_index
+from distributed_training_backends.lookup.notes import notes
 from distributed_training_backends.lookup.query import Query, read_query
 from distributed_training_backends.lookup.ranking import known_names, ranked
 from distributed_training_backends.model import LookupReport, Section, Targets
@@ -34,7 +35,7 @@ def look_up(query: str, targets: Targets, detail: Detail = "concise", limit: int
         next_offset=following if shown and following < len(found) else -1,
         sections=sections,
         suggestions=suggestions,
-        notes=(),
+        notes=tuple(notes(asked, targets)),
         summary=summary(sections, len(found), offset, suggestions, index),
     )
 

@@ -19,6 +19,7 @@ LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 HTML = re.compile(r"</?[a-z]+>|&[a-z]+;")
 _NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
 _LEADING_CODE = re.compile(r"(?:[-*+]|\d+\.)?\s*((?:`[^`\n]+`(?:,| and| or|/|\s)*)+)")
+_ONLY_CODE = re.compile(r"\s*(?:`[^`\n]+`(?: \([^)|]*\))?[\s,]*)+")
 _LEADING_BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
 
 
@@ -31,7 +32,10 @@ class Unit(NamedTuple):
 
 
 class PageSection(NamedTuple):
-    """What stands under a heading, and the names that it defines: those in the heading, and those that start a unit."""
+    """What stands under a heading, the names that it defines, and those that fill the other cells of its tables.
+
+    A section defines its heading and the names that start a unit.
+    """
 
     page: str
     page_title: str
@@ -40,6 +44,7 @@ class PageSection(NamedTuple):
     level: int
     units: tuple[Unit, ...]
     defines: tuple[str, ...]
+    spells: tuple[str, ...]
 
     @property
     def reference(self) -> str:
@@ -67,9 +72,30 @@ def parse_page(page: str, text: str) -> list[PageSection]:
             found[-1][3].extend(units_of(token, lines))
     page_title = found[0][1] if found else page
     return [
-        PageSection(page, page_title, title, anchor, level, tuple(units), tuple(definitions(title, units)))
+        PageSection(
+            page,
+            page_title,
+            title,
+            anchor,
+            level,
+            tuple(with_captions(units)),
+            tuple(definitions(title, units)),
+            tuple(spellings(units)),
+        )
         for level, title, anchor, units in found
     ]
+
+
+def with_captions(units: Sequence[Unit]) -> Iterator[Unit]:
+    """The units of a section; code keeps the line above it that ends with a colon, and a config what is said of it."""
+    caption = ""
+    for unit, following in zip(units, [*units[1:], None], strict=True):
+        leads = unit.kind == "text" and unit.text.endswith(":") and following is not None and following.kind == "code"
+        if leads:
+            caption = f"{unit.text}\n\n"
+        else:
+            yield unit._replace(text=caption + unit.text)
+            caption = ""
 
 
 def units_of(token: Token, lines: Sequence[str]) -> Iterator[Unit]:
@@ -109,6 +135,15 @@ def definitions(title: str, units: Sequence[Unit]) -> Iterator[str]:
             yield from CODE.findall(leading.group(1)) if leading else ()
         elif bold := _LEADING_BOLD.match(unit.text):
             yield bold.group(1)
+
+
+def spellings(units: Sequence[Unit]) -> Iterator[str]:
+    """The code that fills a cell of a table behind the first: the flag or variable of a field."""
+    for unit in units:
+        if unit.kind == "row":
+            for cell in unit.text.strip().strip("|").split("|")[1:]:
+                if filled := _ONLY_CODE.fullmatch(cell):
+                    yield from CODE.findall(filled[0])
 
 
 def plain(text: str) -> str:

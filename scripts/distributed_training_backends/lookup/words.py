@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 from distributed_training_backends.resources import load_json
 
-_CHUNK = re.compile(r"[A-Za-z0-9_]+(?:[.\-/][A-Za-z0-9_]+)*")
+_CHUNK = re.compile(r"(?:--)?[A-Za-z0-9_]+(?:[.\-/][A-Za-z0-9_]+)*")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_JOINT = re.compile(r"[._\-/]+")
 _NUMBER = re.compile(r"[0-9]+(?:[.\-/][0-9]+)*")
+_PROBLEM = re.compile(r"(?:[\w.]*\.)?[A-Z]\w*(?:Error|Exception|Warning|Exit|Interrupt)")
 _ENDINGS = ("ings", "ing", "edly", "ed", "es", "s", "e")
 _SHORTEST = 3
 STOP_WORDS = frozenset(load_json("lookup.json")["stop_words"])
+SAME: dict[str, str] = load_json("lookup.json")["same"]
 
 
 def chunks(text: str) -> list[str]:
-    """The words and names of a text as they are written; dashes before a flag are left out."""
+    """The words and names of a text as they are written, with the two dashes of a flag."""
     return _CHUNK.findall(text)
 
 
@@ -28,18 +32,48 @@ def name_of(chunk: str) -> str:
 
 
 @lru_cache(maxsize=1 << 15)
+def spelling_of(chunk: str) -> str:
+    """What sets a flag or a variable apart from a key of that name; empty for what looks like neither."""
+    if chunk.startswith("--"):
+        return "--" + name_of(chunk)
+    return chunk if "_" in chunk and chunk.isupper() else ""
+
+
+@lru_cache(maxsize=1 << 15)
 def words_of(chunk: str) -> tuple[str, ...]:
-    """The words in a chunk: of FullyShardedDataParallelPlugin, of fsdp_version, or the chunk itself."""
+    """The words in a chunk: of fsdp_version, of LocalSGD (as one word and as two), or the chunk itself."""
+    spoken = spoken_of(chunk)
+    if len(spoken) == 1 and not chunk.islower():
+        parts = [word for part in _PART.findall(chunk) for word in _word(part.lower())]
+        return (*spoken, *parts) if len(parts) > 1 else spoken
+    return spoken
+
+
+@lru_cache(maxsize=1 << 15)
+def spoken_of(chunk: str) -> tuple[str, ...]:
+    """The words of a chunk as one would say them: DeepSpeed is one, fsdp_version two."""
     if _NUMBER.fullmatch(chunk):
         return (chunk,)
-    return tuple(stem(part.lower()) for part in _PART.findall(chunk) if part.lower() not in STOP_WORDS)
+    return tuple(word for part in _JOINT.split(chunk.lower()) if part for word in _word(part))
+
+
+def _word(part: str) -> Iterator[str]:
+    if part not in STOP_WORDS:
+        stemmed = stem(part)
+        yield SAME.get(part) or SAME.get(stemmed) or stemmed
+
+
+def is_problem(chunk: str) -> bool:
+    """Tell the class of an exception, which says little about what happened."""
+    return _PROBLEM.fullmatch(chunk) is not None
 
 
 def is_name(chunk: str) -> bool:
     """Tell a name of code from a word: it joins several parts, or mixes letters with digits or cases."""
     if _NUMBER.fullmatch(chunk):
         return False
-    return any(mark in chunk.strip("-./") for mark in "_.") or not (chunk.islower() or chunk.istitle())
+    bare = chunk.strip("-./")
+    return chunk.startswith("--") or any(mark in bare for mark in "_.") or not (bare.islower() or bare.istitle())
 
 
 def stem(word: str) -> str:
@@ -54,7 +88,14 @@ def stem(word: str) -> str:
     return word
 
 
-def words(text: str) -> Iterator[str]:
-    """Every word of a text, those inside names included."""
-    for chunk in chunks(text):
-        yield from words_of(chunk)
+def pairs_of(asked: Sequence[str]) -> Iterator[str]:
+    """Each two words that follow each other, from the chunks of a text."""
+    return map(" ".join, pairwise([word for chunk in asked for word in spoken_of(chunk)]))
+
+
+@lru_cache(maxsize=1 << 15)
+def forms_of(chunk: str) -> tuple[str, ...]:
+    """The names that a chunk counts as: itself, as a flag or variable too, and the last part if it is dotted."""
+    last = (name_of(chunk.rpartition(".")[2]),) if "." in chunk and is_name(chunk) else ()
+    spelling = spelling_of(chunk)
+    return (name_of(chunk), *((spelling,) if spelling else ()), *last)
