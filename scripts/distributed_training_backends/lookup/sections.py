@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from markdown_it import MarkdownIt
@@ -89,7 +90,7 @@ def parse_page(page: str, text: str) -> list[PageSection]:
 def with_captions(units: Sequence[Unit]) -> Iterator[Unit]:
     """The units of a section; code keeps the line above it that ends with a colon, and a config what is said of it."""
     caption = ""
-    for unit, following in zip(units, [*units[1:], None], strict=True):
+    for unit, following in zip_longest(units, units[1:]):
         leads = unit.kind == "text" and unit.text.endswith(":") and following is not None and following.kind == "code"
         if leads:
             caption = f"{unit.text}\n\n"
