@@ -21,7 +21,7 @@ from distributed_training_backends.model import (
     verdict_of,
 )
 from distributed_training_backends.rules import catalog
-from distributed_training_backends.rules.registry import RULES, Hit, Repair, Rule, run_rules
+from distributed_training_backends.rules.registry import RULES, Hit, Repair, Rule, in_whole, run_rules
 from distributed_training_backends.sources.comments import ignores
 from distributed_training_backends.sources.document import Document
 from distributed_training_backends.sources.limits import Unreadable
@@ -85,6 +85,10 @@ def unit_findings(unit: Unit, options: Options) -> Iterator[Finding]:
         yield from deepspeed_findings(document, options)
         return
     inputs = cluster_inputs(document, targets, context) if document.kind == "accelerate" else lone_inputs(document)
+    if document.kind == "trainer":
+        from distributed_training_backends.flow.trainer import inline_deepspeed  # with it comes what the Trainer reads
+
+        inputs["deepspeed"] = inline_deepspeed(document, targets, context)
     if companion is not None:
         inputs["deepspeed"] = DeepSpeedFile(companion, "accelerate", targets, context, inputs.get("launch"))
     elif isinstance(name := document.get("deepspeed_config", "deepspeed_config_file"), str):
@@ -122,6 +126,7 @@ def run(inputs: dict[str, Any], options: Options) -> Iterator[Finding]:
 
 def finding_of(rule: Rule, severity: Severity, hit: Hit) -> Finding:
     """Resolve the positions and the fix of a hit."""
+    hit = in_whole(hit)
     document = hit.at.document
     fix = resolved(document, hit.repair) if hit.repair is not None else None
     related = tuple(at.document.place(at) for at in hit.related)

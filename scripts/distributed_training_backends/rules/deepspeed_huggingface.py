@@ -45,7 +45,8 @@ def trainer_mismatch(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     `HfTrainerDeepSpeedConfig` compares batch sizes, clipping, learning rate, betas, eps, weight decay, warm-up, total
     steps and `fp16.enabled`/`bf16.enabled` with `!=`. So a text never passes for a number, `optimizer.params.lr` and
     `scheduler.params.warmup_max_lr` have to be the same, and 0 warm-up steps are never the same as the Trainer's, which
-    counts at least 1. Write "auto", which the Trainer fills in. Source: transformers 5.24.0, integrations/deepspeed.py,
+    counts at least 1. Write "auto", which the Trainer fills in. A mapping below `deepspeed` in a file of arguments is
+    compared with the arguments beside it. Source: transformers 5.24.0, integrations/deepspeed.py,
     `HfTrainerDeepSpeedConfig`.
     """
     reading = read(deepspeed)

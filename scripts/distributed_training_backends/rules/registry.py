@@ -64,6 +64,23 @@ class Hit(NamedTuple):
     related: tuple[At, ...] = ()
 
 
+def in_whole(hit: Hit) -> Hit:
+    """A hit about a part of a document, in terms of the whole."""
+    outer = hit.at.document.outer
+    if outer is None:
+        return hit
+    whole, base = outer
+
+    def there(at: At) -> At:
+        return At(whole, (*base, *at.pointer), at.part if at.pointer else "key", at.extent)
+
+    def moved(step: Operation) -> Operation:
+        return step._replace(pointer=(*base, *step.pointer), target=(*base, *step.target))
+
+    repair = hit.repair and hit.repair._replace(operations=tuple(map(moved, hit.repair.operations)))
+    return hit._replace(at=there(hit.at), repair=repair, related=tuple(map(there, hit.related)))
+
+
 class Rule(NamedTuple):
     """A registered rule."""
 

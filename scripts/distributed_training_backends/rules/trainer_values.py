@@ -117,6 +117,13 @@ def read_json_text(_row: Row, value: Any, _targets: Targets) -> str:
     return ""
 
 
+def read_settings(row: Row, value: Any, targets: Targets) -> str:
+    """A mapping, the path of a JSON file or JSON itself; an empty value of any type is none."""
+    if isinstance(value, (str, dict)) or not value:
+        return read_json_text(row, value, targets)
+    return "a mapping, nor the path of a JSON file"
+
+
 def read_text(_row: Row, value: Any, _targets: Targets) -> str:
     """A text."""
     return "" if isinstance(value, str) else "a text"
@@ -178,6 +185,7 @@ READERS: Mapping[str, Callable[[Row, Any, Targets], str]] = {
     "words": read_words,
     "reports": read_reports,
     "json-text": read_json_text,
+    "settings": read_settings,
     "text": read_text,
     "number": read_number,
     "integer": read_integer,

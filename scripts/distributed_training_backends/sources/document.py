@@ -83,6 +83,7 @@ class Document:
         self.newline = "\n"
         self.bom = False
         self.begin = 0  # where it begins, when it is a part of a larger text
+        self.outer: tuple[Document, Pointer] | None = None  # where it stands, when it is an entry of another document
 
     def key(self, *pointer: str | int) -> At:
         """Point at a key."""
@@ -137,6 +138,12 @@ class Document:
         }
         defects = tuple(defect._replace(extent=moved(defect.extent)) for defect in self.defects)
         return self._with(text=text, nodes=nodes, defects=defects, begin=start)
+
+    def part(self, *base: str | int, kind: Kind) -> Document:
+        """Give what stands at a pointer as a document of its own, which knows where it comes from."""
+        depth = len(base)
+        nodes = {pointer[depth:]: node for pointer, node in self.nodes.items() if pointer[:depth] == base}
+        return self._with(data=self.get(*base), nodes=nodes, defects=(), kind=kind, outer=(self, base))
 
     @cached_property
     def _line_starts(self) -> list[int]:

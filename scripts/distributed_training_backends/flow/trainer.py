@@ -1,0 +1,52 @@
+"""A DeepSpeed config inside a file of TrainingArguments, in the hands of the Trainer.
+
+The Trainer compares it with the arguments beside it, so they are part of what it is judged with. Source: transformers
+5.24.0, integrations/deepspeed.py, `HfTrainerDeepSpeedConfig.trainer_config_process`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from distributed_training_backends.flow.inputs import DeepSpeedFile
+from distributed_training_backends.knowledge import transformers
+from distributed_training_backends.model import Context, Targets
+from distributed_training_backends.sources.document import Document
+
+# Compared as they are; warm-up and total steps depend on the length of the training.
+PLAIN = (
+    "per_device_train_batch_size",
+    "gradient_accumulation_steps",
+    "max_grad_norm",
+    "learning_rate",
+    "adam_epsilon",
+    "weight_decay",
+)
+PRECISIONS = ("fp16", "bf16")
+
+
+def inline_deepspeed(document: Document, targets: Targets, context: Context) -> DeepSpeedFile | None:
+    """The mapping below `deepspeed`, with the arguments of the file; None where the file has none."""
+    block = document.get("deepspeed")
+    if not isinstance(block, dict) or not block:
+        return None
+    compared = dict(arguments(document, targets, context))
+    precision = next((name for name in PRECISIONS if compared[name]), "no")
+    known = context._replace(mixed_precision=precision, arguments=tuple(compared.items()))
+    return DeepSpeedFile(document.part("deepspeed", kind="deepspeed"), "trainer", targets, known)
+
+
+def arguments(document: Document, targets: Targets, context: Context) -> Iterator[tuple[str, Any]]:
+    """The arguments that the Trainer compares a DeepSpeed config with: as the file says, or else the default."""
+    known = transformers.for_release(targets.transformers).training_arguments
+
+    def value(name: str) -> Any:
+        return document.get(name) if document.has(name) else known[name].default
+
+    yield from ((name, value(name)) for name in PLAIN)
+    yield "adam_beta1 and adam_beta2", [value("adam_beta1"), value("adam_beta2")]
+    yield from ((name, bool(value(name) or value(f"{name}_full_eval"))) for name in PRECISIONS)
+    sizes = [context.num_processes, *map(value, PLAIN[:2])]
+    if all(isinstance(size, int) for size in sizes):
+        yield "train_batch_size", sizes[0] * sizes[1] * sizes[2]
