@@ -274,8 +274,6 @@ def test_the_old_spelling_of_the_backend(value: Any, refused: bool) -> None:
         ({"load_in_4bit": True, "bnb_4bit_compute_dtype": "bf-16"}, True),
         ({"load_in_4bit": True, "bnb_4bit_compute_dtype": "bf16", "llm_int8_skip_modules": ["x"]}, True),
         ({"load_in_4bit": True, "bnb_4bit_compute_dtype": "torch.bfloat16", "quant_method": "bitsandbytes"}, True),
-        ({"load_in_4bit": True, "skip_modules": "lm_head"}, True),
-        ({"load_in_4bit": True, "keep_in_fp32_modules": ["x"], "bits": 4}, True),
         ({"load_in_4bit": True, "load_in_8bit": True}, True),
         ({"load_in_4bit": "true"}, True),
         ({"quant_method": "gptq", "bits": 4, "load_in_4bit": "true"}, False),
@@ -283,6 +281,21 @@ def test_the_old_spelling_of_the_backend(value: Any, refused: bool) -> None:
 )
 def test_quantization_files(data: dict[str, Any], refused: bool) -> None:
     assert bool(codes(data, kind="quantization")) is refused
+
+
+# BnbQuantizationConfig refuses these; BitsAndBytesConfig passes over every field that it does not have
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"load_in_4bit": True, "skip_modules": "lm_head"},
+        {"load_in_4bit": True, "keep_in_fp32_modules": ["x"], "bits": 4},
+        {"skip_modules": ["lm_head"], "torch_dtype": "fp16"},
+    ],
+)
+@pytest.mark.parametrize("release", ["0.24.1", "1.15.0"])
+def test_a_file_for_accelerate_that_transformers_takes(data: dict[str, Any], release: str) -> None:
+    assert codes(data, kind="quantization", accelerate=release) == set()
+    assert "PRC050" in codes(data, "warning", kind="quantization", accelerate=release)
 
 
 def test_a_file_for_either_reader_that_one_refuses() -> None:

@@ -56,6 +56,11 @@ def fields(library: Library, targets: Targets) -> Mapping[str, Any]:
     return transformers.for_release(targets.transformers).bits_and_bytes
 
 
+def readers(targets: Targets) -> list[Library]:
+    """The readers that there are in these releases."""
+    return ["transformers", "accelerate"] if fields("accelerate", targets) else ["transformers"]
+
+
 def is_ours(document: Document) -> bool:
     """Tell whether the file is for bitsandbytes, and not for another method of Transformers."""
     method = document.get("quant_method")
@@ -73,7 +78,7 @@ def meant_for(document: Document, targets: Targets) -> list[Library]:
         votes -= value in ("fp16", "bf16", "fp32")
     if votes and other:
         return ["transformers"] if votes > 0 else ["accelerate"]
-    return ["transformers", "accelerate"] if other else ["transformers"]
+    return readers(targets)
 
 
 def faults(document: Document, library: Library, targets: Targets) -> Iterator[Fault]:
@@ -144,18 +149,20 @@ def quantization_refused(quantization: Document, targets: Targets) -> Iterator[H
 
     `BitsAndBytesConfig` of Transformers wants texts of PyTorch for dtypes (bfloat16), a float for
     `llm_int8_threshold` (6.0, not 6), booleans and lists of names, and ignores other keys. `BnbQuantizationConfig`
-    of Accelerate wants fp32, fp16 or bf16, exactly one of the two modes, fp4 or nf4, and refuses other keys. A file
-    that could be for either is an error if both refuse it. Source: transformers 5.24.0,
+    of Accelerate wants fp32, fp16 or bf16, exactly one of the two modes, fp4 or nf4, and refuses other keys. It is an
+    error if both refuse the file, and a warning if the one does that its fields speak for. Source: transformers 5.24.0,
     utils/quantization_config.py, `BitsAndBytesConfig.post_init`; accelerate 1.15.0, utils/dataclasses.py,
     `BnbQuantizationConfig.__post_init__`.
     """
     if not is_ours(quantization):
         return
-    readers = meant_for(quantization, targets)
-    found = {library: list(faults(quantization, library, targets)) for library in readers}
-    refusing = [library for library in readers if found[library]]
-    first = refusing[0] if refusing else readers[0]
-    severity = None if len(refusing) == len(readers) else Severity.WARNING if first == "transformers" else Severity.INFO
+    found = {library: list(faults(quantization, library, targets)) for library in readers(targets)}
+    meant = meant_for(quantization, targets)
+    first = next((library for library in meant if found[library]), None)
+    if first is None:
+        return
+    taken, sure = not all(found.values()), first == "transformers" or len(meant) == 1
+    severity = None if not taken else Severity.WARNING if sure else Severity.INFO
     for fault in found[first]:
         yield Hit(fault.at, f"{CLASSES[first]} of {first} refuses this: {fault.text}", fault.repair, severity)
 
