@@ -49,7 +49,7 @@ SETTING = re.compile(rf'["\']?({WORD})["\']?(?:: |=)(.+)')
 OPTION = re.compile(r"--[a-z][\w-]*")
 CODE = re.compile(r"\b(?:ACC|DSP|FSD|PAR|PRC|TRN|LCH|PYS|XCF)\d{3}\b")
 RELEASE = re.compile(r"(?<![\w.])\d+\.\d+\.\d+(?![\w.])")
-PROGRAMS = "python|torchrun|mpirun|srun|deepspeed"
+PROGRAMS = "python|torchrun|mpirun|srun|deepspeed|ds_report|py-spy dump|echo"
 PLAIN = re.compile(rf"[\d.,e+-]+|[\W\d_]*|\$\{{\w+}}|{PROGRAMS}|true|false|null|none|no|yes|on|off|auto", re.I)
 FILE = re.compile(r"[\w./*<>~-]+\.(?:md|py|json|yaml|yml|safetensors|bin|pkl|pt|sh)|[\w./<>-]+/")
 
@@ -144,7 +144,7 @@ def listed(sort: str) -> dict[str, str]:
 
     `places`: names that only the libraries know, and the module path where they are, a parameter in brackets. `texts`:
     names that are no Python names, messages of compiled code, and the file of a library that holds them.
-    `compiled_messages`: messages that no file at hand holds, and whose they are. `other_releases`: of other libraries.
+    `other_messages`: messages that no file at hand holds, and whose they are. `other_releases`: of other libraries.
     """
     return dict(json.loads(NAMES.read_text(encoding="utf-8"))[sort])
 
@@ -222,18 +222,12 @@ def names_in(text: str) -> list[str]:
     sort = kind(text)
     if sort == "name":
         return [text]
-    if sort == "option":
+    if sort in ("option", "command"):
         return OPTION.findall(text)
-    if sort == "command":
-        return OPTION.findall(text)
-    if sort == "setting":
-        match = SETTING.fullmatch(text)
-        assert match
+    if match := SETTING.fullmatch(text) if sort == "setting" else None:
         value = match[2].strip("\"'{},")
-        return [
-            match[1],
-            *([value] if NAME.fullmatch(value) and not PLAIN.fullmatch(value) and kind(value) == "name" else []),
-        ]
+        of_a_variable = match[1].isupper()
+        return [match[1], *([value] if kind(value) == "name" and not of_a_variable else [])]
     node = call(text) if sort == "call" else None
     if node is None:
         return []

@@ -35,6 +35,7 @@ _FENCE = re.compile(r"^( *)(`{3,})([^\n`]*)\n(.*?)^ *\2 *$", re.MULTILINE | re.D
 _SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 _HEADING = re.compile(r"^(#{1,6}) +(.*)$", re.MULTILINE)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_FINDING = re.compile(r"(error|warning)\[([A-Z]{3}\d{3})\] (.*)")
 _SEPARATOR = re.compile(r"^\|[\s:|-]+\|$")
 
 
@@ -63,6 +64,16 @@ class Fence:
     @property
     def place(self) -> str:
         return f"{self.page}:{self.line}"
+
+    @property
+    def findings(self) -> dict[tuple[str, str], str]:
+        """What the validator is quoted with: messages by severity and code."""
+        return {(match[1], match[2]): match[3] for line in self.quoted if (match := _FINDING.fullmatch(line))}
+
+    @property
+    def refusals(self) -> list[str]:
+        """What the library is quoted with."""
+        return [line for line in self.quoted if line.strip() and not _FINDING.fullmatch(line)]
 
 
 @dataclass(frozen=True)
@@ -97,7 +108,7 @@ class Page:
 
     def _fences(self) -> Iterator[Fence]:
         found = list(_FENCE.finditer(self.text))
-        for match, following in zip(found, [*found[1:], None], strict=True):
+        for match, following in zip(found, [*found[1:], None], strict=False):
             language, *words = match[3].split() or [""]
             close = following and following[3] == "text" and not self.text[match.end() : following.start()].strip()
             quoted = tuple(following[4].splitlines()) if following and close else ()

@@ -1,6 +1,6 @@
 """The pages written by hand: their size, their links, and every claim about a name, a release, a default or a value.
 
-What needs the real libraries is in tests/oracle/test_pages.py. `python -m tests.test_pages` prints how much is checked.
+What needs the real libraries is in tests/oracle/test_snippets.py. `python -m tests.test_pages` prints how much is checked.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 import pytest
 from tests import claims
-from tests.pages import ROOT, Page, pages, read
+from tests.oracle.cases import READERS, Case, kind_of
+from tests.oracle.judge import judge
+from tests.pages import ROOT, Fence, Page, matches, pages, read
 
 from distributed_training_backends.rules.registry import RULES
 
@@ -23,6 +25,7 @@ RULE_SINCE = re.compile(r"\b([A-Z]{3}\d{3}), since (\d[\w.]*\d)")
 MINIMUM = re.compile(r"(\d[\w.]*\d) \(`([A-Z_0-9]+)`\)")
 LIMITS = {"SKILL.md": 250}
 PAGES = pages()
+CONFIGS = [fence for page in PAGES for fence in page.fences if fence.language in ("yaml", "json")]
 
 
 class Claim(NamedTuple):
@@ -119,6 +122,31 @@ def test_files_named_are_there(page: Page) -> None:
     for _, text, _ in page.spans:
         if text.startswith(("references/", "scripts/", "mcp_server/")) and claims.kind(text) == "file":
             assert (ROOT / text).exists(), text
+
+
+def case_of(fence: Fence) -> Case:
+    """A config of a page as the comparison with the libraries takes it, the page's other files beside it."""
+    files = {name: text for name, text in read(fence.page).files.items() if name != fence.name}
+    kind = kind_of(fence.name, fence.text, ())
+    assert kind, f"the validator does not know what {fence.name} is"
+    return Case(fence.place, kind, fence.text, "." + fence.name.rpartition(".")[2], "own", files)
+
+
+def reader_of(fence: Fence, case: Case) -> str:
+    default = {"deepspeed": "accelerate", "quantization": "accelerate", "fsdp": "trainer", "accelerate": "launch"}
+    return fence.option("reader") or default[case.kind]
+
+
+@pytest.mark.parametrize("fence", CONFIGS, ids=lambda fence: fence.place)
+def test_validator_says_what_the_page_says(fence: Fence) -> None:
+    case = case_of(fence)
+    reader = reader_of(fence, case)
+    said = judge(case, {}, reader if reader in READERS else "auto")
+    found = {(item.severity, item.code): item.message for item in said.findings if item.severity != "info"}
+    assert set(found) == set(fence.findings), said.findings
+    different = [found[key] for key, message in fence.findings.items() if not matches(message, found[key])]
+    assert different == []
+    assert fence.wrong == bool(fence.quoted)
 
 
 def test_wrong_claims_are_noticed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -24,6 +25,8 @@ SEARCHED = (
     "transformers/trainer.py",
     "transformers/training_args.py",
 )
+# Words of so many letters are in nearly every file.
+SHORT = 4
 PLACEHOLDER = "\N{OBJECT REPLACEMENT CHARACTER}"
 
 
@@ -41,19 +44,14 @@ def sources(environment: Environment) -> dict[Path, str]:
 
 
 def is_given(message: str, environment: Environment) -> bool:
-    """Whether a text of some source holds the message; `…` in it, and what a source fills in, stand for any text."""
-    rare = max(" ".join(part for part in message.split("…")).split(), key=len).strip("`'\"()[]{},.:;")
+    """Whether a text of some source holds the message; `…` in it stands for any text."""
+    words = [word for word in re.findall(r"[A-Za-z_]+", message) if len(word) > SHORT]
     return any(
-        matches(message, text) or fits(message, text)
+        matches(message, text)
         for file, source in sources(environment).items()
-        if rare in source
+        if all(word in source for word in words)
         for text in texts(file)
     )
-
-
-def fits(message: str, text: str) -> bool:
-    """Whether the message is the text with its gaps filled, as a quotation from a log is."""
-    return PLACEHOLDER in text and len(text) > len(message) // 2 and matches(text.replace(PLACEHOLDER, "…"), message)
 
 
 @cache

@@ -11,17 +11,16 @@ from typing import Any
 import pytest
 from tests import claims
 from tests.oracle import environment
-from tests.oracle.cases import READERS, Case, kind_of, questions
+from tests.oracle.cases import questions
 from tests.oracle.client import Answer, Oracle
 from tests.oracle.comparison import LIBRARY_OF
 from tests.oracle.environment import PINS
-from tests.oracle.judge import judge
 from tests.oracle.messages import is_given, packages
 from tests.pages import Fence, Page, matches, pages, read
+from tests.test_pages import CONFIGS, case_of, reader_of
 
 pytestmark = pytest.mark.skipif(os.environ.get("DTB_ORACLE") != "1", reason="asks the real libraries (DTB_ORACLE=1)")
 FENCES = [fence for page in pages() for fence in page.fences]
-CONFIGS = [fence for fence in FENCES if fence.language in ("yaml", "json")]
 SCRIPTS = [fence for fence in FENCES if fence.language == "python" and not fence.option("needs")]
 # What a shell would put in; the rest of a shell script stays unread.
 EXPANDED = {"$SLURM_NNODES": "2", "$SLURM_NODEID": "0", "$HEAD": "10.0.0.1", "$((SLURM_NNODES * 8))": "16"}
@@ -39,7 +38,6 @@ COMMANDS = [
     if fence.language == "sh"
     for command in re.findall(r"\baccelerate [a-z][^'\n]*", fence.text.replace("\\\n", " "))
 ]
-FINDING = re.compile(r"(error|warning)\[([A-Z]{3}\d{3})\] (.*)")
 
 
 @pytest.fixture(scope="module")
@@ -55,41 +53,19 @@ def place(item: Any) -> str:
     return item.place if isinstance(item, Fence) else ""
 
 
-def refusals(fence: Fence) -> list[str]:
-    """The lines of the quotation that are the library's, not the validator's."""
-    return [line for line in fence.quoted if line.strip() and not FINDING.fullmatch(line)]
-
-
 def compare(fence: Fence, answer: Answer) -> None:
     """The library refuses with exactly the quoted words, or takes it where none are quoted."""
     error = answer.get("error") or {}
     said = f"{error.get('type')}: {error.get('message')}" if error else ""
-    for line in refusals(fence):
+    for line in fence.refusals:
         assert matches(line, said), f"quoted: {line}\nsaid: {said}"
-    assert (answer["verdict"] == "rejected") == bool(refusals(fence)), said or answer
-
-
-def case_of(fence: Fence) -> Case:
-    files = {name: text for name, text in read(fence.page).files.items() if name != fence.name}
-    kind = kind_of(fence.name, fence.text, ())
-    assert kind, f"the validator does not know what {fence.name} is"
-    return Case(fence.place, kind, fence.text, "." + fence.name.rpartition(".")[2], "own", files)
+    assert (answer["verdict"] == "rejected") == bool(fence.refusals), said or answer
 
 
 @pytest.mark.parametrize("fence", CONFIGS, ids=place)
 def test_config(fence: Fence, oracles: dict[str, Oracle]) -> None:
     case = case_of(fence)
-    asked = questions(case)
-    default = "accelerate" if case.kind in ("deepspeed", "quantization") else next(iter(asked))
-    reader = fence.option("reader") or default
-    said = judge(case, {}, reader if reader in READERS else "auto")
-    found = {(item.severity, item.code): item.message for item in said.findings if item.severity != "info"}
-    quoted = {(match[1], match[2]): match[3] for line in fence.quoted if (match := FINDING.fullmatch(line))}
-    assert set(found) == set(quoted), said.findings
-    for key, message in quoted.items():
-        assert matches(message, found[key]), found[key]
-    assert fence.wrong == bool(fence.quoted)
-    compare(fence, oracles[LIBRARY_OF[case.kind]].ask(asked[reader]))
+    compare(fence, oracles[LIBRARY_OF[case.kind]].ask(questions(case)[reader_of(fence, case)]))
 
 
 @pytest.mark.parametrize("fence", SCRIPTS, ids=place)
@@ -97,7 +73,7 @@ def test_script(fence: Fence, oracles: dict[str, Oracle]) -> None:
     processes = int(fence.option("processes") or 8)
     case = {"mode": "python", "name": fence.place, "code": fence.text, "processes": processes}
     answer = oracles["snippets"].ask({**case, "config": fence.option("launch"), "files": read(fence.page).files})
-    assert fence.wrong == bool(refusals(fence))
+    assert fence.wrong == bool(fence.refusals)
     compare(fence, answer)
 
 
@@ -123,8 +99,11 @@ def test_texts_are_in_the_libraries(name: str, file: str) -> None:
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
 def test_messages_are_in_the_libraries(page: Page) -> None:
     quoted = {(line, text) for line, text, _ in page.spans if claims.kind(text) == "message"}
-    unknown = [item for item in sorted(quoted) if not is_given(item[1], environment.default())]
-    assert [item for item in unknown if item[1] not in claims.listed("compiled_messages")] == []
+    elsewhere = {**claims.listed("other_messages"), **claims.listed("texts")}
+    unknown = [
+        item for item in sorted(quoted) if item[1] not in elsewhere and not is_given(item[1], environment.default())
+    ]
+    assert not unknown, "\n".join(f"{line}: {text}" for line, text in unknown)
 
 
 @pytest.mark.parametrize("fence", [fence for fence in FENCES if fence.option("needs")], ids=place)
