@@ -14,8 +14,8 @@ from mcp_server import app
 from mcp_server.app import TOOLS, answered, server
 from tests.mcp_calls import ACCELERATE, CLEAN, DEEPSPEED, MODES, call, refused, text_of
 
-from cases import CASES, read_cases
 from distributed_training_backends import api, cli
+from rule_examples import CASES, read_cases
 
 pytestmark = pytest.mark.anyio
 TOKENS, BYTES_A_TOKEN = 1_200, 2.75  # of markdown tables; prose has four or more
