@@ -1,6 +1,7 @@
 """The pages written by hand: their size, their links, and every claim about a name, a release, a default or a value.
 
-What needs the real libraries is in tests/oracle/test_snippets.py. `python -m tests.test_pages` prints how much is checked.
+What needs the real libraries is in tests/oracle/test_snippets.py. `python -m tests.test_pages` prints how much is
+checked.
 """
 
 from __future__ import annotations
