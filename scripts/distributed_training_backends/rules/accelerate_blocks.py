@@ -188,6 +188,8 @@ def block_explanation(entry: Entry, launch: Launch) -> tuple[str, Repair | None]
     if near and near not in data:
         text = f"{past}: write {near}" if past else f"the full name is {near}" if full else f"did you mean {near}?"
         return text, rename(entry, near, launch)
+    if full:
+        return f"{full} is read, and stands here too: remove this one", remove(entry)
     if past:
         return past, remove(entry)
     if entry.key in knowledge.for_release(release).cluster_fields:

@@ -97,8 +97,8 @@ def nvme_path_lost(deepspeed_launch: Launch) -> Iterator[Hit]:
     """
     for name in ("offload_optimizer_device", "offload_param_device"):
         if block_stage(deepspeed_launch) == 3 and device(deepspeed_launch, name) == "nvme":
-            text = "the NVMe path cannot be given here: DeepSpeed gets the folder none in the working directory"
-            yield Hit(deepspeed_launch.at(name), f"{text}; use a DeepSpeed file")
+            text = 'the NVMe path cannot be given here: DeepSpeed gets a folder "none" in the working directory'
+            yield Hit(deepspeed_launch.at(name), f"{text}; name a DeepSpeed file with nvme_path")
 
 
 @rule("ACC045", "save-16bit-below-stage-3", warning="*")

@@ -90,9 +90,7 @@ def other_release(reading: Reading, entry: Entry, spans: tuple[Span, ...]) -> Fi
     renamed = load_json("deepspeed_rules.json")["renamed"].get(entry.path)
     if renamed and renamed in reading.facts.keys:
         name = renamed.rpartition(".")[2]
-        return Finding(
-            "release", f"its name is `{name}` now (read under this one {when})", rename(reading, entry, name)
-        )
+        return Finding("release", f"its name is `{name}` now (this one was read {when})", rename(reading, entry, name))
     return Finding("release", f"releases that read it: {when}")
 
 

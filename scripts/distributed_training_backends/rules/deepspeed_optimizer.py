@@ -13,7 +13,7 @@ from distributed_training_backends.resources import load_json
 from distributed_training_backends.rules.deepspeed_conditions import is_number, rows
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
 from distributed_training_backends.rules.rewriting import rewriting
-from distributed_training_backends.rules.suggest import closest, listing, shown
+from distributed_training_backends.rules.suggest import closest, listing, shown, unlike
 
 
 def parameters(reading: Reading) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def optimizer_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
         if row is not None:
             at = deepspeed.document.value("optimizer", "params", name)
             severity = Severity.WARNING if row.get("late") else None
-            yield Hit(at, f"`{name}` {row['reason']}, but is {shown(value)}", None, severity)
+            yield Hit(at, unlike(name, row["reason"], value), None, severity)
 
 
 def objection(reading: Reading, kind: str, name: str, value: Any) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from distributed_training_backends.model import Applicability, Severity
 from distributed_training_backends.rules.deepspeed_conditions import is_kind, is_number, rows
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
 from distributed_training_backends.rules.rewriting import rewriting
-from distributed_training_backends.rules.suggest import closest, listing, shown
+from distributed_training_backends.rules.suggest import closest, listing, shown, unlike
 
 PARAMS = ("scheduler", "params")
 
@@ -107,7 +107,7 @@ def scheduler_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
         for name in row["names"]:
             if name in params and not passes(params[name], row) and not is_for_reader(reading, name):
                 severity = Severity(row["severity"]) if "severity" in row else None
-                message = f"`{name}` {row['reason']}, but is {shown(params[name])}"
+                message = unlike(name, row["reason"], params[name])
                 yield Hit(deepspeed.document.value(*PARAMS, name), message, None, severity)
     total, warmup = (
         deepspeed.document.get(*PARAMS, "total_num_steps"),

@@ -91,4 +91,5 @@ def not_a_mapping(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """
     document = deepspeed.document
     if document.parsed and not isinstance(document.data, dict):
-        yield Hit(document.value(), 'a DeepSpeed config is a JSON object such as {"train_batch_size": 8}')
+        what = "is empty" if document.data is None else f"holds a {type(document.data).__name__}"
+        yield Hit(document.value(), f'the file {what}; write a JSON object such as {{"train_batch_size": 8}}')

@@ -14,7 +14,7 @@ from distributed_training_backends.rules.deepspeed_conditions import by_key, is_
 from distributed_training_backends.rules.deepspeed_walk import Entry, walk
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
 from distributed_training_backends.rules.rewriting import rewriting
-from distributed_training_backends.rules.suggest import closest, did_you_mean, shown
+from distributed_training_backends.rules.suggest import closest, did_you_mean, shown, unlike
 from distributed_training_backends.sources.document import At
 
 BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
@@ -78,7 +78,7 @@ def about_value(reading: Reading, entry: Entry, key: Key, reason: str) -> Hit:
     """The hit about a value, with the near miss among the values listed."""
     at = At(reading.document, entry.pointer, "value")
     near = closest(entry.value, map(str, key.choices), 0.4) if isinstance(entry.value, str) else None
-    message = f"`{entry.path}` {reason}, but is {shown(entry.value)}{did_you_mean(near)}"
+    message = unlike(entry.path, reason, entry.value) + did_you_mean(near)
     fix = None
     if near is not None:
         value = next(choice for choice in key.choices if str(choice) == near)

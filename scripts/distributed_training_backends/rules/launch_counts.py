@@ -8,7 +8,7 @@ from typing import Any
 from distributed_training_backends.flow.launch import Launch, is_number
 from distributed_training_backends.model import Severity
 from distributed_training_backends.rules.registry import Hit, Repair, rule
-from distributed_training_backends.rules.rewriting import rewriting
+from distributed_training_backends.rules.rewriting import as_written, rewriting
 from distributed_training_backends.rules.suggest import shown
 
 WORDS_FOR_ALL = ("auto", "cpu", "gpu", "xpu")
@@ -180,8 +180,9 @@ def gpu_ids_not_text(launch: Launch) -> Iterator[Hit]:
         return
     text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
     plain = (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, list) and value)
-    repair = rewritten(launch, "gpu_ids", text) if plain else None
-    yield Hit(launch.at("gpu_ids"), f"gpu_ids is no text ({shown(value)}), and the launcher fails; quote it", repair)
+    at, repair = launch.at("gpu_ids"), rewritten(launch, "gpu_ids", text) if plain else None
+    better = as_written(at, text if plain else "0,1")
+    yield Hit(at, f"gpu_ids {shown(value)} is no text, and the launcher fails; write {better}", repair)
 
 
 @rule("LCH008", "one-gpu-id", error="*")
@@ -193,7 +194,7 @@ def one_gpu_id(multi_device: Launch) -> Iterator[Hit]:
     """
     ids = multi_device.value("gpu_ids")
     if isinstance(ids, str) and "," not in ids and ids != "all" and machines_of(multi_device) <= 1:
-        text = f"{multi_device.distributed_type} with the one GPU id {shown(ids)}; list several or write all"
+        text = f"{multi_device.distributed_type} with the one GPU id {shown(ids)} is refused; list several or write all"
         yield Hit(multi_device.at("gpu_ids"), text)
 
 
@@ -211,7 +212,7 @@ def more_processes_than_gpu_ids(launch: Launch) -> Iterator[Hit]:
     count = len([part for part in ids.split(",") if part.strip()])
     here = processes // max(1, int(machines_of(launch)))
     if 0 < count < here:
-        text = f"{here} processes on a machine, but gpu_ids lists {count}: several processes get the same GPU"
+        text = f"{here} processes on a machine, but gpu_ids lists {count}: several get the same GPU; list as many ids"
         yield Hit(launch.at("gpu_ids"), text, related=(launch.at("num_processes"),))
 
 

@@ -74,6 +74,7 @@ def processes_not_divisible(launch: Launch) -> Iterator[Hit]:
     if world % machines and world > machines:
         share = world // machines
         text = f"{world} processes on {machines} machines: each starts {share}, so {share * machines} run in all"
+        text += f"; write a multiple of {machines}"
         yield Hit(launch.at("num_processes"), text, related=(launch.at("num_machines"),))
 
 
@@ -114,7 +115,7 @@ def unknown_multinode_launcher(deepspeed_launch: Launch, targets: Targets) -> It
     else:
         values = known_launchers(deepspeed_launch)
         near = closest(str(value), values)
-        text = f"there is no launcher {shown(value)}{did_you_mean(near)} (one of {listing(values)})"
+        text = f"deepspeed has no launcher {shown(value)}{did_you_mean(near)} (it has {listing(values)})"
     yield Hit(deepspeed_launch.at("deepspeed_multinode_launcher"), text)
 
 
@@ -148,7 +149,9 @@ def address_not_text(simple: Launch) -> Iterator[Hit]:
     value, processes = simple.value("main_process_ip"), simple.value("num_processes")
     used = machines_of(simple) > 1 or (isinstance(processes, int) and processes > 1)
     if used and value is not None and not isinstance(value, str):
-        yield Hit(simple.at("main_process_ip"), f"main_process_ip {shown(value)} is no text; quote it")
+        yield Hit(
+            simple.at("main_process_ip"), f"main_process_ip {shown(value)} is no text, and the launcher fails; quote it"
+        )
 
 
 @rule("LCH028", "mpirun-needed", info="0.28.0..")
@@ -159,7 +162,7 @@ def mpirun_needed(simple: Launch) -> Iterator[Hit]:
     `_get_mpirun_args`.
     """
     if simple.value("mpirun_hostfile") is not None:
-        yield Hit(simple.at("mpirun_hostfile"), "needs mpirun or mpiexec on the launching machine")
+        yield Hit(simple.at("mpirun_hostfile"), "mpirun_config needs mpirun or mpiexec on the launching machine")
 
 
 @rule("LCH029", "ccl-workers-not-text", error="0.28.0..0.31.0")
@@ -173,7 +176,7 @@ def ccl_workers_not_text(simple: Launch) -> Iterator[Hit]:
     if machines_of(simple) > 1 and simple.value("mpirun_hostfile") is not None and not isinstance(value, str):
         at = simple.at("mpirun_ccl")
         repair = rewriting(at, str(value)) if isinstance(value, int) and simple.given("mpirun_ccl") else None
-        yield Hit(at, f"mpirun_ccl {shown(value)} is no text; quote it", repair)
+        yield Hit(at, f"mpirun_ccl {shown(value)} is no text, and the launcher fails; quote it", repair)
 
 
 @rule("LCH030", "address-not-a-host", error="*")

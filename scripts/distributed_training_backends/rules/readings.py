@@ -38,8 +38,9 @@ def read(how: How, value: Any, release: str) -> Outcome:
     if value is None and how.get("null") == "unset":
         return Outcome(None)
     if how.get("only_text") and not isinstance(value, str):
-        better = "no" if value is False else None
-        return Outcome(value, "a text (quote it)", better=better, sure=better is not None)
+        word = str(value).lower() if how["read"] == "truth" else "no"
+        better = word if value is False or (value is True and how["read"] == "truth") else None
+        return Outcome(value, "a text", better=better, sure=better is not None)
     if slip := how.get("slips", {}).get(str(value).lower()):
         return Outcome(None, slip=slip)
     outcome = READERS[how["read"]](how, value, release)
@@ -112,7 +113,7 @@ def read_compared(_how: How, value: Any, _release: str) -> Outcome:
     if isinstance(value, (int, float)):
         return Outcome(value)
     number = whole(value)
-    return Outcome(number, "a number (write it without quotation marks)", better=number, sure=number is not None)
+    return Outcome(number, "a number without quotation marks", better=number, sure=number is not None)
 
 
 def read_name(how: How, value: Any, release: str) -> Outcome:

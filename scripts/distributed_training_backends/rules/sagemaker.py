@@ -83,4 +83,4 @@ def sagemaker_gpu_ids(sagemaker: Document) -> Iterator[Hit]:
     """
     value = sagemaker.get("gpu_ids")
     if value is not None and not isinstance(value, str):
-        yield Hit(sagemaker.value("gpu_ids"), f"gpu_ids is no text ({shown(value)}), and the launcher fails; quote it")
+        yield Hit(sagemaker.value("gpu_ids"), f"gpu_ids {shown(value)} is no text, and the launcher fails; quote it")

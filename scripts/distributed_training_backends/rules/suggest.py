@@ -9,6 +9,7 @@ from functools import lru_cache
 from json import dumps
 
 MOST_LISTED = 14
+LONG_LIST = 100
 LONGEST = 80  # letters of a word that may be a slip of one that is known
 _PLAIN_WORD = re.compile(r"[\w.-]{1,60}")
 
@@ -109,6 +110,19 @@ def listing(values: Iterable[object]) -> str:
 def did_you_mean(word: str | None) -> str:
     """The tail of a message that offers a near miss; empty without one."""
     return f"; did you mean {word}?" if word else ""
+
+
+def misfit(what: str, expected: str, refusal: str) -> str:
+    """Say that a value is refused, and what it should be: last where that is a list too long to read on behind it."""
+    short = len(expected) <= LONG_LIST
+    return f"{what} is not {expected}; {refusal}" if short else f"{what}: {refusal} (it takes {expected})"
+
+
+def unlike(name: str, reason: str, value: object) -> str:
+    """Say that a setting has to be something else than it is, or what is wrong with what it is."""
+    if reason.startswith("is "):
+        return f"`{name}: {shown(value)}` {reason}"
+    return f"`{name}` {reason}, but is {shown(value)}"
 
 
 def named(key: object) -> str:

@@ -13,7 +13,7 @@ from distributed_training_backends.knowledge import transformers
 from distributed_training_backends.model import Applicability, Severity, Targets
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
-from distributed_training_backends.rules.suggest import closest, shown
+from distributed_training_backends.rules.suggest import closest, named, shown
 from distributed_training_backends.sources.document import Document
 from distributed_training_backends.versions import describe, parse
 
@@ -121,9 +121,10 @@ def argument_of_another_class(trainer: Document, targets: Targets) -> Iterator[H
     """
     names = [str(name) for name in foreign(trainer, targets)]
     if names:
-        more = f" and {len(names) - 1} more names" if len(names) > 1 else ""
+        more = f" and {len(names) - 1} more belong" if len(names) > 1 else " belongs"
         first = next(iter(foreign(trainer, targets)))
-        text = f"{first}{more} belong to no TrainingArguments: another dataclass of the script has to take them"
+        it = "them" if len(names) > 1 else "it"
+        text = f"{named(first)}{more} to no TrainingArguments: another dataclass of the script has to take {it}"
         related = tuple(trainer.key(name) for name in list(foreign(trainer, targets))[1:6])
         yield Hit(trainer.key(first), text, severity=weight(names), related=related)
 

@@ -75,7 +75,7 @@ def wrong_steps(steps: Any, zero: bool) -> str:
         return "it is compared with a number; write it without quotation marks"
     if steps > 1 and steps != int(steps):
         return "above 1 it has to be an integer"
-    return "" if zero or steps != 0 else "it must not be 0"
+    return "" if zero or steps != 0 else "it has to be above 0"
 
 
 @rule("TRN031", "best-model-at-end", error="*", of="transformers")

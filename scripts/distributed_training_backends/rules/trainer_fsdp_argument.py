@@ -185,7 +185,7 @@ def refused_beside(trainer: Document, targets: Targets) -> Iterator[Hit]:
     names = ("activation_checkpointing", "gradient_checkpointing")
     twice = next((name for name in names if given(trainer).get(name)), None)
     if twice and switched_on(config, "activation_checkpointing", new(targets)):
-        text = f"{twice} and activation_checkpointing in fsdp_config exclude each other; keep the latter"
+        text = f"{twice} here and activation_checkpointing in fsdp_config exclude each other; keep the latter"
         repair = Repair(f"remove {twice}", (Operation("remove", (twice,)),))
         yield Hit(trainer.key(twice), text, repair, related=(config.key("activation_checkpointing"),))
 

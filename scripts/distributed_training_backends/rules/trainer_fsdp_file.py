@@ -9,7 +9,7 @@ from distributed_training_backends.knowledge import transformers
 from distributed_training_backends.model import Severity, Targets
 from distributed_training_backends.rules.readings import FALSE_WORDS, TRUE_WORDS, advice
 from distributed_training_backends.rules.registry import Hit, rule
-from distributed_training_backends.rules.suggest import shown
+from distributed_training_backends.rules.suggest import misfit, shown
 from distributed_training_backends.rules.trainer_fsdp import FsdpConfig, fix, refused, unread
 from distributed_training_backends.sources.document import Document
 from distributed_training_backends.versions import covers
@@ -41,8 +41,9 @@ def value_hits(config: FsdpConfig) -> Iterator[Hit]:
             text = f"{name} {shown(value)}: {outcome.slip}"
             yield Hit(config.at(name), text, fix(config, name, outcome), Severity.WARNING)
         else:
-            text = f"{name} {shown(value)} is not {outcome.expected}; transformers {config.release} refuses it"
-            yield Hit(config.at(name), text + advice(config.at(name), outcome), fix(config, name, outcome))
+            says = f"transformers {config.release} refuses it{advice(config.at(name), outcome)}"
+            text = misfit(f"{name} {shown(value)}", outcome.expected, says)
+            yield Hit(config.at(name), text, fix(config, name, outcome))
 
 
 @rule("TRN002", "fsdp-config-conflict", error="..5.9.99", of="transformers")
@@ -136,5 +137,5 @@ def version_hits(config: FsdpConfig) -> Iterator[Hit]:
     if number is not None and number not in (1, 2):
         yield Hit(config.at("version"), f"there is no FSDP version {number}: it is treated as FSDP1; write 2")
     elif number == 1 and covers("5.10..", config.minor):
-        text = "FSDP1 is deprecated in the Trainer, which logs a warning; write version: 2 unless FSDP2 does not do"
+        text = "FSDP1 is deprecated in the Trainer, which logs a warning; write version: 2, unless you need FSDP1"
         yield Hit(config.at("version"), text, severity=Severity.INFO)

@@ -11,7 +11,7 @@ from distributed_training_backends.model import Applicability, Targets
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.rules.registry import Hit, rule
 from distributed_training_backends.rules.rewriting import as_written, rewriting
-from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
+from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, misfit, shown
 from distributed_training_backends.rules.trainer_arguments import DATA, given, known_arguments
 from distributed_training_backends.sources.document import Document
 from distributed_training_backends.versions import covers
@@ -53,10 +53,11 @@ def refusal(document: Document, row: Row, expected: str, targets: Targets) -> Hi
     sure = value is False or isinstance(near, (int, float))
     applicability = Applicability.SAFE if sure else Applicability.UNSAFE
     repair = None if near is None else rewriting(at, near, applicability)
-    text = f"{name} is not {expected}: {shown(value)}; transformers {targets.transformers} refuses it"
+    says = f"transformers {targets.transformers} refuses it"
+    says += did_you_mean(near if isinstance(near, str) and value else None)
     if value is False and near == "no":
-        text += " (so YAML reads an unquoted no: write 'no' with quotes)"
-    return Hit(at, text + did_you_mean(near if isinstance(near, str) and value else None), repair)
+        says += f" (YAML reads an unquoted no as false); write {as_written(at, near)}"
+    return Hit(at, misfit(f"{name} {shown(value)}", expected, says), repair)
 
 
 def meant(row: Row, value: Any, targets: Targets) -> Any:

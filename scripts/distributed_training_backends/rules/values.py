@@ -22,12 +22,11 @@ from distributed_training_backends.model import Applicability, Severity
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.rules.readings import Outcome, advice, read, repair_of
 from distributed_training_backends.rules.registry import Hit, Operation, Repair
-from distributed_training_backends.rules.suggest import listing, shown
+from distributed_training_backends.rules.suggest import listing, misfit, shown
 from distributed_training_backends.sources.document import At
 from distributed_training_backends.versions import covers
 
 DATA = "accelerate_values.json"
-LONG_LIST = 100  # letters of a list of names; behind a longer one nobody would see the advice
 Condition = Mapping[str, Any]
 
 
@@ -145,10 +144,7 @@ def hit_of(launch: Launch, row: Row, outcome: Outcome) -> Hit:
         return Hit(at, f"{key} {shown(value)}: {outcome.slip}", repair, Severity.WARNING)
     what = f"{key} {shown(value)}" if value is not None else f'the empty {key} is passed on as the text "None", which'
     refusal = f"{refuser(launch, row)} it" + (" in prepare()" if late else "") + advice(at, outcome)
-    text = f"{what} is not {outcome.expected}; {refusal}"
-    if outcome.hint and len(outcome.expected) > LONG_LIST:
-        text = f"{key} {shown(value)}: {refusal} (it has {outcome.expected})"
-    return Hit(at, text, repair, Severity.WARNING if late else None)
+    return Hit(at, misfit(what, outcome.expected, refusal), repair, Severity.WARNING if late else None)
 
 
 def refuser(launch: Launch, row: Row) -> str:
