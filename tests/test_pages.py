@@ -44,7 +44,10 @@ def claims_of(page: Page) -> list[Claim]:
 
 
 def names(page: Page) -> Iterator[Claim]:
+    quoted = {(row.line, row.cells["wrong"]) for row in page.rows if "wrong" in row.cells}
     for line, text, _ in page.spans:
+        if any(line == row and f"`{text}`" in cell for row, cell in quoted):
+            continue
         for name in claims.names_in(text):
             yield Claim("name", line, name, claims.known(name))
 
@@ -100,6 +103,19 @@ def test_pages_are_short(page: Page) -> None:
     assert page.text.count("\n") <= LIMITS.get(page.name, 400)
     long = [number for number, line in enumerate(page.prose.splitlines(), 1) if len(line) > 120 and line[0] != "|"]
     assert long == []
+
+
+def test_skill_is_read_by_every_client() -> None:
+    """What the specification of skills and the pickier clients ask of SKILL.md."""
+    text = read("SKILL.md").text
+    _, frontmatter, body = text.split("---\n", 2)
+    fields = dict(line.split(": ", 1) for line in frontmatter.splitlines())
+    assert set(fields) == {"name", "description", "license", "compatibility"}
+    assert fields["name"] == "distributed-training-backends"
+    assert len(fields["description"]) <= 1024
+    assert len(fields["compatibility"]) <= 500
+    assert not re.search(r"[<>]|: |---", fields["description"])
+    assert len(body) / 3 <= 3000  # tokens, of three characters on the safe side
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
