@@ -208,3 +208,14 @@ def test_a_bare_copy_can_do_everything(python: Path, copy: Path, arguments: tupl
     here, there = (run(python, "-I", path, *arguments) for path in (script, copy / "scripts" / script.name))
     assert there.stdout
     assert (there.returncode, there.stdout, there.stderr) == (here.returncode, here.stdout, here.stderr)
+
+
+@installs
+def test_the_reference_validator_of_skills_accepts_a_copy(copy: Path, tmp_path: Path) -> None:
+    """It wants the folder to be named as the skill is, and Python 3.11."""
+    new = "import sys; sys.exit(sys.version_info < (3, 11))"
+    path = next(path for path in interpreters() if run(path, "-c", new).returncode == 0)
+    assert run(path, "-m", "venv", "--without-pip", tmp_path / "venv").returncode == 0
+    pip(tmp_path / "venv" / "bin" / "python", "install", "skills-ref")
+    done = run(tmp_path / "venv" / "bin" / "agentskills", "validate", copy)
+    assert done.returncode == 0, done.stdout + done.stderr
