@@ -30,7 +30,7 @@ from mcp.types import Resource as ListedResource
 from mcp.types import Tool as ListedTool
 
 from distributed_training_backends import api
-from distributed_training_backends.about import NAME, VERSION
+from distributed_training_backends.about import DESCRIPTION, NAME, VERSION
 from distributed_training_backends.render.characters import visible
 from distributed_training_backends.render.redact import redact
 
@@ -41,7 +41,6 @@ from .skills_extension import Skills
 from .tool import CallError, Tool
 
 TITLE = "Distributed training backends"
-DESCRIPTION = "Select, configure and diagnose training backends of Hugging Face Accelerate."
 INSTRUCTIONS = f"""\
 Checks configs of Hugging Face Accelerate, DeepSpeed, FSDP and the Transformers Trainer against given releases, and \
 looks up how they work. validate_config: before a launch, after writing a config, or when a setting seems ignored. \
@@ -92,6 +91,7 @@ def server() -> Server:
         resources=list(resources.resources()),
         extensions=[Skills()],
         log_level="WARNING",
+        subscriptions=False,  # nothing that is listed ever changes
         cache_hints={
             "tools/list": DAY,
             "resources/list": DAY,

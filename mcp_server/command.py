@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib import metadata
+from importlib.util import find_spec
 
 from distributed_training_backends import cli_common as common
 from distributed_training_backends.cli_common import CANNOT_JUDGE, UsageError
@@ -80,9 +81,11 @@ def has_sdk() -> bool:
 
         return True
     except ModuleNotFoundError as error:
-        if error.name and error.name.split(".")[0] != "mcp":
-            raise
-    found = f"mcp {metadata.version('mcp')} is too old" if "mcp" in sys.modules else "the MCP SDK is missing"
+        missing = str(error.name)
+    if missing.split(".")[0] != "mcp":
+        found = f"the package {missing} is missing"
+    else:
+        found = f"mcp {metadata.version('mcp')} does not fit" if find_spec("mcp") else "the MCP SDK is missing"
     common.note(f'{PROG}: {found}; run: {sys.executable} -m pip install "{NEEDED}" PyYAML markdown-it-py')
     return False
 

@@ -13,7 +13,8 @@ from typing import Any
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from distributed_training_backends.about import NAME, VERSION
 
@@ -31,9 +32,24 @@ def app(hosts: Sequence[str] = ()) -> Starlette:
     allowed = [*LOOPBACK, *hosts, *filter(None, (name.strip() for name in os.environ.get(HOSTS, "").split(",")))]
     made = server()
     made.custom_route("/health", methods=["GET"])(health)
-    return made.streamable_http_app(
+    asgi = made.streamable_http_app(
         streamable_http_path=PATH, stateless_http=True, json_response=True, transport_security=security(allowed)
     )
+    asgi.add_middleware(PostOnly)
+    return asgi
+
+
+class PostOnly:
+    """Refuses GET on the endpoint: it would open a stream on which nothing ever comes, and hold it open."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on what is no GET."""
+        refused = scope["type"] == "http" and scope["path"] == PATH and scope["method"] == "GET"
+        answer = PlainTextResponse("POST only", 405, {"Allow": "POST"}) if refused else self.app
+        await answer(scope, receive, send)
 
 
 def security(names: Sequence[str]) -> TransportSecuritySettings:

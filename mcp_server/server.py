@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # /// script
 # requires-python = ">=3.10"
-# dependencies = ["mcp>=2.1,<3", "PyYAML>=5.4"]
+# dependencies = ["mcp>=2.1,<3", "PyYAML>=5.4", "markdown-it-py>=2.2"]
 # ///
 """The MCP server as a file: stdio by default, streamable HTTP with --http.
 
-Needs Python 3.10, the MCP SDK (pip install "mcp>=2.1,<3") and PyYAML. See --help.
+Needs Python 3.10 and `pip install "mcp>=2.1,<3" PyYAML markdown-it-py`. See --help.
 """
 
 import os

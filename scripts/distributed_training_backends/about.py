@@ -2,3 +2,4 @@
 
 NAME = "distributed-training-backends"
 VERSION = "0.1.0"
+DESCRIPTION = "Select, configure and diagnose training backends of Hugging Face Accelerate, release by release."

@@ -1,0 +1,97 @@
+"""The official conformance suite, in both revisions of the protocol, and the scenarios of SEP-2640.
+
+Set DTB_NODE=1 to run; it needs Node, which tests/conformance/node.py installs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.conformance import node
+from tests.conformance.running import serving
+
+HERE = Path(__file__).resolve().parent
+REVISIONS = ("2025-11-25", "2026-07-28")
+needs_node = pytest.mark.skipif(os.environ.get("DTB_NODE") != "1", reason="needs Node (DTB_NODE=1)")
+# A check that cannot be made counts as passed for the suite, so what has to be made is counted here.
+LEAST = {
+    "2025-11-25": {
+        "server-initialize": 2,
+        "ping": 2,
+        "completion-complete": 2,
+        "tools-list": 3,
+        "resources-list": 2,
+        "prompts-list": 2,
+        "dns-rebinding-protection": 2,
+    },
+    "2026-07-28": {
+        "completion-complete": 2,
+        "tools-list": 4,
+        "resources-list": 2,
+        "prompts-list": 2,
+        "dns-rebinding-protection": 2,
+        "sep-2164-resource-not-found": 4,
+        "caching": 8,
+        "http-header-validation": 14,
+        "server-stateless": 23,
+    },
+}
+SKILLS = {"enumeration": 32, "manifest": 6, "directory": 7}
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    node.prepare()
+    with serving() as found:
+        yield f"{found}/mcp"
+
+
+def suite(address: str, folder: Path, *arguments: str | Path) -> node.Done:
+    """Run the suite."""
+    command = node.program("@modelcontextprotocol/conformance", "conformance")
+    return node.run(*command, "server", "--url", address, *arguments, "-o", folder)
+
+
+def passed(folder: Path) -> Counter[str]:
+    """How many checks of each scenario have succeeded; skipped ones have not."""
+    found: Counter[str] = Counter()
+    for path in folder.glob("*/checks.json"):
+        name = path.parent.name.removeprefix("server-").split("-2026-")[0].split("-2027-")[0]
+        checks = json.loads(path.read_text("utf-8"))
+        found[name] += sum(check["status"] == "SUCCESS" for check in checks)
+    return found
+
+
+@needs_node
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_the_suite_passes_but_for_the_baseline(revision: str, address: str, tmp_path: Path) -> None:
+    baseline = HERE / f"{revision}.yml"
+    done = suite(address, tmp_path, "--suite", "all", "--spec-version", revision, "--expected-failures", baseline)
+    assert done.status == 0, done.out[-3000:]
+    counts = passed(tmp_path)
+    assert {name: counts[name] for name in LEAST[revision] if counts[name] < LEAST[revision][name]} == {}
+
+
+@needs_node
+@pytest.mark.parametrize("scenario", SKILLS)
+def test_skills_over_mcp(scenario: str, address: str, tmp_path: Path) -> None:
+    done = suite(address, tmp_path, "--scenario", f"sep-2640-skills-{scenario}")
+    assert done.status == 0, done.out[-3000:]
+    assert sum(passed(tmp_path).values()) == SKILLS[scenario]
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_everything_in_the_baseline_has_its_reason(revision: str) -> None:
+    text = (HERE / f"{revision}.yml").read_text("utf-8")
+    lines = [line.strip() for line in text.partition("server:\n")[2].splitlines()]
+    assert lines[0].startswith("# ")
+    assert all(len(line) > 20 for line in lines if line.startswith("#"))
+    listed = yaml.safe_load(text)["server"]
+    assert len(listed) == len(set(listed))
+    assert [entry for entry in listed if ":" not in entry] == []

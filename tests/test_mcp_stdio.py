@@ -1,0 +1,230 @@
+"""The server over stdio: bad input, ends, streams that nobody reads, and memory over many calls."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.mcp_calls import ACCELERATE, CLEAN, DEEPSPEED, SERVER
+from tests.mcp_wire import PATIENCE, Wire, wire
+
+from distributed_training_backends.about import NAME, VERSION
+
+MIB = 1024  # in KiB
+GROWTH = 3 * MIB
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Wire]:
+    """One server for all that must not harm it."""
+    with wire() as found:
+        found.start()
+        yield found
+
+
+@pytest.fixture
+def mortal() -> Iterator[Wire]:
+    """A server of its own for a test."""
+    with wire() as found:
+        found.start()
+        yield found
+
+
+def test_the_handshake_says_who_answers(server: Wire) -> None:
+    info = server.start()
+    assert (info["serverInfo"]["name"], info["serverInfo"]["version"]) == (NAME, VERSION)
+    assert {"tools", "resources", "prompts", "completions"} <= set(info["capabilities"])
+    assert "logging" not in info["capabilities"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"no json\n",
+        b"\n \n\r\n",
+        b"\xff\xfe\x00\n",
+        b'{"jsonrpc": "2.0"\n',
+        b"[]\n",
+        b'[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]\n',
+        b'{"jsonrpc": "2.0", "id": null, "method": "ping"}\n',
+        b'{"jsonrpc": "2.0", "id": 1.5, "method": 7}\n',
+        b'{"jsonrpc": "1.0", "id": 3, "method": "ping"}\n',
+        b'{"jsonrpc": "2.0", "id": "x", "result": {}}\n',
+        b'{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 99}}\n',
+        b"[" * 100_000 + b"\n",
+        b'{"a": ' * 50_000 + b"\n",
+        b"9" * 5_000 + b"\n",
+        b'"' + b"x" * 3_000_000 + b'"\n',
+        b"no json\n" * 3_000,
+    ],
+    ids=lambda data: repr(data[:30]),
+)
+def test_lines_that_are_no_request_do_no_harm(server: Wire, data: bytes) -> None:
+    server.raw(data)
+    assert server.call("validate_config", config=CLEAN)["verdict"] == "accepted"
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b'{"jsonrpc": "2.0", "id": 77, "method": "no/such"}\n',
+        b'{"jsonrpc": "2.0", "id": 77, "method": "tools/call"}\n',
+        b'{"jsonrpc": "2.0", "id": 77, "method": "tools/call", "params": {"name": 1}}\n',
+        b'{"jsonrpc": "2.0", "id": 77, "method": "resources/read", "params": {"uri": "file:///etc/hosts"}}\n',
+        b'{"jsonrpc": "2.0", "id": 77, "method": "skills/get", "params": {}}\n',
+    ],
+)
+def test_bad_requests_get_an_error(server: Wire, request_: bytes) -> None:
+    server.raw(request_)
+    while (message := server.receive()).get("id") != 77:
+        pass
+    assert message["error"]["code"] in (-32600, -32601, -32602)
+    assert "Traceback" not in str(message)
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("[" * 100_000, "unreadable"),
+        ("- " * 50_000, "unreadable"),
+        ('{"a": ' * 5_000, "unreadable"),
+        ("a: &a [x, x, x]\n" + "\n".join(f"b{n}: &b{n} [*a, *a, *a, *a]" for n in range(40)), "unreadable"),
+        ("a: &a {b: *a}\n", "unreadable"),
+        ("x: 1" + "0" * 10_000, "unreadable"),
+        ("a" * 3_000_000, "unreadable"),
+        ("distributed_type: FSDP\n" + "k: !!python/object/apply:os.system [ls]\n", "rejected"),
+    ],
+    ids=lambda value: value[:20],
+)
+def test_hostile_configs_get_an_answer_at_once(server: Wire, text: str, verdict: str) -> None:
+    answer = server.call("validate_config", config=text)
+    assert answer["verdict"] == verdict
+    assert answer["findings"][0]["message"]
+
+
+def test_windows_line_ends_are_taken() -> None:
+    with wire() as server:
+        server.raw(b'{"jsonrpc": "2.0", "id": 5, "method": "ping"}\r\n')
+        assert server.receive()["id"] == 5
+
+
+def test_the_end_of_the_input_ends_the_server(mortal: Wire) -> None:
+    assert mortal.process.stdin is not None
+    mortal.process.stdin.close()
+    assert mortal.process.wait(PATIENCE) == 0
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_signals_end_the_server(mortal: Wire, name: str) -> None:
+    number = getattr(signal, name)
+    mortal.process.send_signal(number)
+    assert mortal.process.wait(PATIENCE) == -number
+
+
+def test_what_goes_wrong_while_nobody_reads_the_log(server: Wire) -> None:
+    """Standard error is a pipe that is never emptied; more than fits into it is said in these calls."""
+    for _ in range(40):
+        server.raw(b"no json\n" * 100)
+        server.raw(b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": {}}}\n' * 20)
+        server.ask("resources/read", uri="skill://" + "x" * 2_000)
+    assert server.call("validate_config", config=CLEAN)["verdict"] == "accepted"
+
+
+def test_a_thousand_calls_take_no_more_memory(server: Wire) -> None:
+    def calls(count: int) -> None:
+        for number in range(count):
+            server.call("validate_config", config=ACCELERATE, deepspeed_config=DEEPSPEED, detail="full")
+            server.call("lookup_reference", query=f"fsdp_offload_params {number}")
+
+    calls(100)
+    before = server.memory()
+    calls(500)
+    assert server.memory() - before < GROWTH
+
+
+def test_fifty_calls_at_once_take_no_more_memory_each_time(server: Wire) -> None:
+    def burst() -> None:
+        numbers = {server.send("tools/call", name="validate_config", arguments={"config": CLEAN}) for _ in range(50)}
+        while numbers:
+            message = server.receive()
+            assert message["result"]["structuredContent"]["verdict"] == "accepted"
+            numbers.remove(message["id"])
+
+    for _ in range(3):
+        burst()
+    before = server.memory()
+    for _ in range(10):
+        burst()
+    assert server.memory() - before < GROWTH
+
+
+def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # type: ignore[call-overload,no-any-return]
+        [str(part) for part in command],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=PATIENCE,
+        **options,
+    )
+
+
+def test_without_the_sdk_one_line_says_what_to_install() -> None:
+    code = f"import runpy, sys; sys.modules['mcp'] = None; runpy.run_path({str(SERVER)!r}, run_name='__main__')"
+    done = run(sys.executable, "-c", code)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "distributed-training-backends-mcp: the MCP SDK is missing; run: "
+        f'{sys.executable} -m pip install "mcp>=2.1,<3" PyYAML markdown-it-py\n'
+    )
+
+
+def test_an_old_sdk_is_told_from_a_missing_one(tmp_path: Path) -> None:
+    (tmp_path / "mcp" / "server").mkdir(parents=True)
+    for folder in ("mcp", "mcp/server"):
+        (tmp_path / folder / "__init__.py").touch()
+    metadata = tmp_path / "mcp-1.30.0.dist-info" / "METADATA"
+    metadata.parent.mkdir()
+    metadata.write_text("Metadata-Version: 2.1\nName: mcp\nVersion: 1.30.0\n")
+    done = run(sys.executable, SERVER, env={"PYTHONPATH": str(tmp_path)})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "mcp 1.30.0 does not fit; run: " in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--port", "8000"], "--host, --port and --allow-host are for --http"),
+        (["--http", "--port", "0"], "0 is not a number from 1 to 65535"),
+        (["--http", "--host", "0.0.0.0"], "name it as they call it with --allow-host NAME"),
+        (["serve"], "unrecognized arguments: serve"),
+    ],
+)
+def test_a_wrong_command_line_is_told_in_one_line(arguments: list[str], said: str) -> None:
+    done = run(sys.executable, SERVER, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_version_and_help_need_no_sdk() -> None:
+    code = f"import runpy, sys; sys.modules['mcp'] = None; sys.argv = ['server.py', '--version']; \
+runpy.run_path({str(SERVER)!r}, run_name='__main__')"
+    done = run(sys.executable, "-c", code)
+    assert (done.returncode, done.stdout) == (0, f"distributed-training-backends-mcp {VERSION}\n")
+
+
+def test_it_runs_from_anywhere_and_through_a_link(tmp_path: Path) -> None:
+    link = tmp_path / "skills" / NAME
+    link.parent.mkdir()
+    link.symlink_to(SERVER.parent.parent)
+    for flags in ([], ["-I"]):
+        with wire([sys.executable, *flags, str(link / "mcp_server" / "server.py")], cwd=tmp_path) as server:
+            server.start()
+            assert server.call("lookup_reference", query="FSD001")["total"]
