@@ -20,7 +20,7 @@ from tests.pages import ROOT, Fence, Page, matches, pages, read
 
 from distributed_training_backends.rules.registry import RULES
 
-SINCE = re.compile(r" ?\((?:\w+ )?(since|until) (\d[\w.]*\d)")
+SINCE = re.compile(r"(?: ?\((?:\w+ )?|, )(since|until) (\d[\w.]*\d)")
 BETWEEN = re.compile(r" ?\((\d[\w.]*\d) to (\d[\w.]*\d)[,;)]")
 RULE_SINCE = re.compile(r"\b([A-Z]{3}\d{3}), since (\d[\w.]*\d)")
 MINIMUM = re.compile(r"(\d[\w.]*\d) \(`([A-Z_0-9]+)`\)")

@@ -71,6 +71,11 @@ def steps(home: Path) -> list[Step]:
             decides=False,
         ),
         Step("oracle's interpreter", [python, "-m", "tests.oracle.environment"], oracle),
+        Step(
+            "snippets of the pages",
+            [python, "-m", "pytest", "--import-mode=importlib", "tests/oracle/test_snippets.py"],
+            oracle,
+        ),
         Step("budgets", [python, "tools/bench.py", *with_oracle(oracle["DTB_ORACLE_HOME"])], decides=False),
         Step(
             "oracle's own tests",
