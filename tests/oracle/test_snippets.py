@@ -109,3 +109,16 @@ def test_messages_are_in_the_libraries(page: Page) -> None:
 @pytest.mark.parametrize("fence", [fence for fence in FENCES if fence.option("needs")], ids=place)
 def test_script_that_cannot_run_here(fence: Fence, oracles: dict[str, Oracle]) -> None:
     assert oracles["snippets"].ask({"mode": "calls", "code": fence.text, "files": {}})["wrong"] == []
+
+
+def test_what_is_wrong_is_noticed(oracles: dict[str, Oracle]) -> None:
+    ask = oracles["snippets"].ask
+    places = ["accelerate.Accelerator.prepare", "accelerate.Accelerator.prepaer", "torch.optim.AdamW(fuzed)"]
+    assert ask({"mode": "names", "places": places, "files": {}})["missing"] == places[1:]
+    calls = "from accelerate.utils import MegatronLMPlugin, Nothing\nMegatronLMPlugin(tp_degre=2)"
+    assert len(ask({"mode": "calls", "code": calls, "files": {}})["wrong"]) == 2
+    python = {"mode": "python", "name": "s", "code": "assert model is None", "processes": 2, "config": "", "files": {}}
+    assert ask(python)["error"]["type"] == "AssertionError"
+    command = ["accelerate", "launch", "--num_procesess", "2", "train.py"]
+    assert ask({"mode": "shell", "command": command, "files": {}})["verdict"] == "rejected"
+    assert not is_given("FSDP2 maping failed", environment.default())
