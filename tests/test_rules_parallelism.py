@@ -148,3 +148,14 @@ def test_every_row_of_the_checks_is_covered() -> None:
     listed = json.loads((Path(__file__).parent / "cases" / "coverage-parallelism.json").read_text("utf-8"))
     rows = {f"PC{number:02d}" for number in range(1, 19)} | {f"MG{number:02d}" for number in range(1, 6)}
     assert rows | {"TPU1", "TPU2", "CP01", "CP02", "SP01"} == set(listed)
+
+
+@pytest.mark.parametrize(("release", "told"), [("5.0.0", False), ("5.1.0", True), ("5.24.0", True)])
+def test_tensor_parallelism_beside_fsdp2_needs_an_older_transformers(release: str, told: bool) -> None:
+    text = (
+        "distributed_type: FSDP\nnum_processes: 8\nfsdp_config: {fsdp_version: 2}\n"
+        "parallelism_config: {parallelism_config_dp_shard_size: 4, parallelism_config_tp_size: 2}\n"
+    )
+    report = validate_text(text, Options(default_targets()._replace(transformers=release)))
+    [message] = [one.message for one in report.files[0].findings if one.code == "PAR011"]
+    assert (f"fails with transformers {release}" in message) is told

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from distributed_training_backends.flow.launch import Launch
-from distributed_training_backends.model import Severity
+from distributed_training_backends.model import Severity, Targets
 from distributed_training_backends.rules.fsdp_settings import version_of
 from distributed_training_backends.rules.registry import Hit, rule
 from distributed_training_backends.rules.values import defect_hits, meaning, unread_hits, value_hits
 from distributed_training_backends.sources.document import At
+from distributed_training_backends.versions import parse
 
 PREFIX = "parallelism_config_"
 SIZES = ("dp_replicate", "dp_shard", "tp", "cp", "sp")
@@ -229,16 +230,19 @@ def sequence_parallel_arithmetic(deepspeed_launch: Launch) -> Iterator[Hit]:
 
 
 @rule("PAR011", "model-must-be-split", info="1.10.0..")
-def model_must_be_split(launch: Launch) -> Iterator[Hit]:
+def model_must_be_split(launch: Launch, targets: Targets) -> Iterator[Hit]:
     """`tp_size` above 1: the script has to load the model split.
 
     Accelerate does not split weights itself. `from_pretrained(..., tp_plan="auto")` with the same size does; without
-    it `prepare()` fails under MULTI_GPU, and under FSDP2 every rank keeps whole layers. Source: 1.15.0,
-    accelerator.py, `prepare_model` and `_prepare_tp`.
+    it `prepare()` fails under MULTI_GPU, and under FSDP2 every rank keeps whole layers. Beside FSDP2, `prepare()` of a
+    split model imports a class that Transformers has no more since 5.1.0 ("cannot import name 'ReplicateParallel'").
+    Source: 1.15.0, accelerator.py, `prepare_model` and `_prepare_tp`.
     """
     mesh = mesh_of(launch)
     if mesh is not None and mesh.tp > 1:
         text = f"the script has to load the model for tensor parallelism over {mesh.tp} processes (tp_plan)"
+        if launch.route == "fsdp" and parse(targets.transformers) >= parse("5.1.0"):
+            text += f", and prepare() then fails with transformers {targets.transformers}: use 5.0.0 or older"
         yield Hit(launch.at(f"{PREFIX}tp_size"), text)
 
 
