@@ -6,9 +6,10 @@ import logging
 import threading
 from collections.abc import Mapping
 from difflib import get_close_matches
+from functools import cache
 from typing import Any
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from mcp.server.caching import CacheHint
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.prompts import Prompt
@@ -50,11 +51,16 @@ TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (validate_config.TOOL, 
 READS_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 DAY = CacheHint(ttl_ms=86_400_000, scope="public")  # what is listed changes only with a new release
 MOST_COMPLETIONS = 100
+THREADS = 4  # calls at once; they share one interpreter, and more threads would only take memory
 logger = logging.getLogger(__name__)
 
 
 class Server(MCPServer[Any]):
     """The SDK's server with tools as rows of TOOLS: their schemas are published as written, and checked here."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.threads = CapacityLimiter(THREADS)
 
     async def list_tools(self) -> list[ListedTool]:
         """List the tools."""
@@ -64,7 +70,7 @@ class Server(MCPServer[Any]):
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
         """Call a tool in a thread; whatever goes wrong is an answer that the caller can act on."""
-        return await to_thread.run_sync(answered, name, arguments)
+        return await to_thread.run_sync(answered, name, arguments, limiter=self.threads)
 
     async def list_resources(self) -> list[ListedResource]:
         """List the pages of the skill."""
@@ -138,11 +144,17 @@ def listed(tool: Tool) -> ListedTool:
 _first = threading.Lock()
 
 
+@cache
+def prepared() -> None:
+    """Load what registers itself when it is imported, once and in one thread: others must not see it half done."""
+    api.rules()
+
+
 def answered(name: str, arguments: Mapping[str, Any]) -> CallToolResult:
     """Answer a call, in both channels alike: some clients show the model only the one, some only the other."""
     try:
-        with _first:  # rules register themselves when they are imported, which threads must not see half done
-            api.rules()
+        with _first:
+            prepared()
         answer = tool_named(name).call(checked(tool_named(name), arguments))
     except CallError as error:
         return failed(str(error))

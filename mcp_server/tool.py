@@ -39,13 +39,6 @@ class Tool:
         """The schema of the structured answer, which always begins with a summary."""
         return {"type": "object", "properties": dict(self.answers), "required": ["summary"]}
 
-    @cached_property
-    def validator(self) -> Any:
-        """Checks arguments."""
-        from jsonschema import Draft202012Validator  # takes a while, and only calls need it
-
-        return Draft202012Validator(self.inputs)
-
 
 # The constructors of schemas: names that say it all need no description, which costs every client tokens.
 

@@ -8,10 +8,13 @@ from typing import Any
 
 import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from mcp.client import Client
 from mcp_server import app
 from mcp_server.app import TOOLS, answered, server
+from mcp_server.arguments import fits
 from tests.mcp_calls import ACCELERATE, CLEAN, DEEPSPEED, MODES, call, refused, text_of
 
 from distributed_training_backends import api, cli
@@ -227,6 +230,23 @@ async def test_a_wrong_call_says_what_to_write(tool: str, arguments: dict[str, A
     assert [part for part in said if part not in message] == [], message
     assert len(message) < 600
     assert "\n" not in message
+
+
+def values_for(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """Values that fit a flat schema, and others."""
+    near = [value + step for value in (schema.get("minimum", 0), schema.get("maximum", 9)) for step in (-1, 0, 1)]
+    words = st.sampled_from(["", "x", *schema.get("enum", ())])
+    return words | st.sampled_from(near) | st.integers() | st.text(max_size=4) | st.booleans() | st.floats() | st.none()
+
+
+@given(st.data())
+def test_arguments_are_checked_as_the_schemas_say(data: st.DataObject) -> None:
+    tool = data.draw(st.sampled_from(list(TOOLS.values())))
+    schema = data.draw(st.sampled_from(list(tool.properties.values())))
+    value = data.draw(values_for(schema))
+    # JSON Schema takes 8.0 for a whole number; a client that means eight writes 8
+    expected = Draft202012Validator(schema).is_valid(value) and not isinstance(value, float)
+    assert fits(value, schema) == expected
 
 
 async def test_arguments_are_read_as_clients_write_them(client: Client) -> None:

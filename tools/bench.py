@@ -5,7 +5,8 @@
 Cold: whole processes, alternating with what they are compared with, so that a busy machine hits both; the medians are
 compared. Python keeps its bytecode, as it does unless told otherwise, and each program has run once before. Warm: one
 process, many calls, in CPU time. With --oracle-python (the interpreter of the oracle's environment) the real
-`accelerate launch` is timed up to its own refusal. Exit status 1 if a budget is broken.
+`accelerate launch` is timed up to its own refusal. The MCP server: see bench_mcp.py. Exit status 1 if a budget is
+broken.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "scripts")]
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tools")]
+
+import bench_mcp
+from budget import Line
 
 SCRIPT = str(ROOT / "scripts" / "validate_backend_config.py")
 TOUR = ROOT / "tests" / "cases" / "tour"
@@ -32,25 +35,6 @@ REFUSED = "distributed_type: multi_gpu\nnum_processes: 2\n"
 BASELINE = [sys.executable, "-c", "import argparse, json, yaml"]
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 MIB = 1024 * 1024
-
-
-class Line(NamedTuple):
-    """One measured budget: what, the figure, its unit, the limit, and whether the figure may be above it."""
-
-    what: str
-    figure: float
-    unit: str
-    limit: float
-    at_least: bool = False
-
-    @property
-    def kept(self) -> bool:
-        """Tell whether the budget is kept."""
-        return self.figure >= self.limit if self.at_least else self.figure <= self.limit
-
-    def __str__(self) -> str:
-        sign = "≥" if self.at_least else "≤"
-        return f"{'ok    ' if self.kept else 'BROKEN'} {self.what}: {self.figure:.2f} {self.unit} ({sign} {self.limit})"
 
 
 def seconds(command: Sequence[str]) -> float:
@@ -147,6 +131,7 @@ def main() -> int:
     lines = [line for kind in CONFIGS for line in (cold(kind, arguments.runs), *warm(kind, 200), memory(kind))]
     if arguments.oracle_python:
         lines.append(against_the_library(arguments.oracle_python, max(3, arguments.runs // 5)))
+    lines += bench_mcp.lines(arguments.runs)
     print(*lines, sep="\n")
     return int(not all(line.kept for line in lines))
 

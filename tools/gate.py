@@ -62,7 +62,17 @@ def steps(home: Path) -> list[Step]:
     return [
         Step("generated blocks", [python, "tools/generate_blocks.py", "--check"]),
         *extract,
-        Step("packaging", [python, "-m", "pytest", "tests/test_packaging.py"], {"DTB_PACKAGING": "1"}),
+        Step(
+            "packaging",
+            [python, "-m", "pytest", "tests/test_packaging.py", "tests/test_mcp_packaging.py"],
+            {"DTB_PACKAGING": "1"},
+        ),
+        # Conformance, Inspector and installers; Node and its programs are kept between runs
+        Step(
+            "MCP and skill with Node",
+            [python, "-m", "pytest", "tests/conformance"],
+            {"DTB_NODE": "1", "DTB_NODE_HOME": str(home / "node")},
+        ),
         # This, the oracle's own tests and the agreement are to decide once a whole run on a quiet machine has passed
         Step(
             "properties",

@@ -1,0 +1,108 @@
+"""The MCP server's part of the benchmark: start, calls over stdio, size of what clients load, memory.
+
+The start is compared with an empty server on the same SDK, which takes turns with ours.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from budget import Line
+
+ROOT = Path(__file__).resolve().parent.parent
+OURS = [sys.executable, str(ROOT / "mcp_server" / "server.py")]
+EMPTY = [sys.executable, "-c", "from mcp.server.mcpserver import MCPServer; MCPServer('empty').run()"]
+CLIENT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
+CONFIG = (ROOT / "tests" / "cases" / "tour" / "accelerate.yaml").read_text(encoding="utf-8")
+ASKED: dict[str, dict[str, Any]] = {
+    "validate_config": {"config": CONFIG},
+    "lookup_reference": {"query": "fsdp_reshard_after_forward"},
+}
+CALLS = 300
+BYTES_A_TOKEN = 2.75  # of tables, which have most; prose has four or more
+Ask = Callable[..., dict[str, Any]]
+
+
+@contextmanager
+def running(command: Sequence[str]) -> Iterator[tuple[Ask, int]]:
+    """A server that has shaken hands: (ask, process number)."""
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        ask = asker(process.stdin, process.stdout)
+        ask("initialize", **CLIENT)
+        yield ask, process.pid
+    finally:
+        process.stdin.close()
+        process.wait()
+
+
+def asker(there: IO[bytes], back: IO[bytes]) -> Ask:
+    """What sends a request and waits for its answer."""
+
+    def ask(method: str, **params: Any) -> dict[str, Any]:
+        there.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n")
+        there.flush()
+        answer: dict[str, Any] = json.loads(back.readline())["result"]
+        return answer
+
+    return ask
+
+
+def start(command: Sequence[str]) -> float:
+    """The seconds from the start to the answer to `initialize`."""
+    begin = time.perf_counter()
+    with running(command):
+        return time.perf_counter() - begin
+
+
+def cold(runs: int) -> Line:
+    """Our start against that of an empty server."""
+    start(OURS), start(EMPTY)
+    pairs = [(start(OURS), start(EMPTY)) for _ in range(runs)]
+    ours, empty = (statistics.median(pair[side] for pair in pairs) for side in (0, 1))
+    print(f"       MCP start: {ours * 1000:.0f} ms, an empty server on the same SDK: {empty * 1000:.0f} ms")
+    return Line("MCP: start up to the answer to initialize", ours / empty, "times an empty server", 1.25)
+
+
+def call(ask: Ask, tool: str) -> Line:
+    """The median milliseconds of a call over stdio."""
+    times = []
+    for _ in range(CALLS):
+        begin = time.perf_counter()
+        ask("tools/call", name=tool, arguments=ASKED[tool])
+        times.append((time.perf_counter() - begin) * 1000)
+    return Line(f"MCP: {tool} over stdio, median of {CALLS}", statistics.median(times), "ms", 5)
+
+
+def tokens(ask: Ask, tool: str) -> Line:
+    """How long a default answer is, in tokens if it were all tables."""
+    text = ask("tools/call", name=tool, arguments=ASKED[tool])["content"][0]["text"]
+    return Line(f"MCP: default answer of {tool}", len(text.encode()) / BYTES_A_TOKEN, "tokens at most", 1200)
+
+
+def memory(process: int) -> Line:
+    """Resident memory."""
+    done = subprocess.run(["ps", "-o", "rss=", "-p", str(process)], capture_output=True, check=True)
+    return Line("MCP: resident memory after these calls", int(done.stdout) / 1024, "MiB", 90)
+
+
+def lines(runs: int) -> list[Line]:
+    """Every budget of the server."""
+    measured = [cold(runs)]
+    with running(OURS) as (ask, process):
+        listed = json.dumps(ask("tools/list")["tools"], ensure_ascii=False, separators=(",", ":"))
+        measured += [call(ask, tool) for tool in ASKED]
+        measured += [tokens(ask, tool) for tool in ASKED]
+        measured.append(Line("MCP: tools/list, of five tools", len(listed.encode()) / 1000, "KB", 7.5))
+        measured.append(memory(process))
+    return measured
