@@ -52,13 +52,13 @@ def by_fit(units: Sequence[Unit], query: Query) -> list[int]:
 
 def fit(unit: Unit, query: Query) -> float:
     """How well a unit answers a question."""
-    own_words, own_names = parts_of(unit.text)
+    own_words, own_names = contents_of(unit.text)
     found = sum(word in own_words for word in query.words)
     return found + _NAME_WEIGHT * sum(name in own_names for name in query.names)
 
 
 @lru_cache(maxsize=1 << 13)
-def parts_of(text: str) -> tuple[frozenset[str], frozenset[str]]:
+def contents_of(text: str) -> tuple[frozenset[str], frozenset[str]]:
     """The words and the names of a unit."""
     found = set(chunks(text))
     return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -15,6 +16,10 @@ from distributed_training_backends.resources import references
 
 Postings = Mapping[str, Mapping[int, float]]
 Weights = dict[str, float]
+# What stands in every section about a rule, so that it tells nothing about any: kept out of the index.
+_RULE_HEAD = re.compile(r"^\*\*[\w-]+\*\* \(.*\)$", re.DOTALL)
+_SOURCE = re.compile(r"\bSource: .*", re.DOTALL)
+_FINDING = re.compile(r"(?:error|warning|info)\[\w+\] (.*)")
 
 
 class Place(NamedTuple):
@@ -26,6 +31,8 @@ class Place(NamedTuple):
 
 
 TITLE = Place(4.0, 4.0, 6.0)
+SUBTITLE = Place(2.0, 2.0, 4.0)
+LEAD = Place(0.5, 0.0, 0.0)  # once more, for the sentence that says what the section is about
 PAGE_TITLE = Place(0.5, 0.0, 0.0)
 DEFINED = Place(1.0, 0.0, 4.0)  # what a section defines beats what it mentions
 SPELLED_OUT = Place(0.0, 0.0, 3.0)
@@ -74,8 +81,14 @@ def build(sections: Iterable[PageSection]) -> Index:
                 postings[item][number] = weight
         lengths.append(sum(counted[0].values()))
     average = sum(lengths) / max(1, len(lengths))
-    titles = tuple(frozenset(word for chunk in chunks(section.title) for word in words_of(chunk)) for section in kept)
-    return Index(kept, titles, tuple(length / average for length in lengths), words, pairs, names)
+    return Index(
+        kept, tuple(map(title_words, kept)), tuple(length / average for length in lengths), words, pairs, names
+    )
+
+
+def title_words(section: PageSection) -> frozenset[str]:
+    """The words of a section's heading."""
+    return frozenset(word for chunk in chunks(f"{section.title} {section.subtitle}") for word in words_of(chunk))
 
 
 def weigh(section: PageSection) -> tuple[Weights, Weights, Weights]:
@@ -102,13 +115,18 @@ def places(section: PageSection) -> Iterator[tuple[str, Place]]:
     """The texts of a section, and what kind of place each is."""
     yield section.title, TITLE
     yield section.page_title, PAGE_TITLE
+    yield section.subtitle, SUBTITLE
+    yield from ((unit.text, LEAD) for unit in section.units[:2] if unit.kind == "text")
     yield from ((name, DEFINED) for name in section.defines)
     yield from ((name, SPELLED_OUT) for name in section.spells)
+    yield from ((head, TEXT) for head in {unit.head for unit in section.units})
     yield from map(place_of, section.units)
 
 
 def place_of(unit: Unit) -> tuple[str, Place]:
-    """The text of a unit, and what kind of place it is."""
+    """The text of a unit without what every section of its kind has, and what kind of place it is."""
     if unit.kind != "code":
-        return plain(unit.text), TEXT
+        return plain(_SOURCE.sub("", _RULE_HEAD.sub("", unit.text))), TEXT
+    if "$ validate_backend_config.py" in unit.text:
+        return "\n".join(_FINDING.findall(unit.text)), MESSAGE
     return unit.text, MESSAGE if "```text" in unit.text else CODE

@@ -11,12 +11,14 @@ from distributed_training_backends.lookup.words import (
     is_problem,
     name_of,
     pairs_of,
+    parts_of,
     spelling_of,
-    words_of,
+    spoken_of,
 )
 from distributed_training_backends.model import BadQueryError
 
 LONGEST = 10_000
+LONG = 2  # parts of a name
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffd]")
 # Around a name that stands alone: quotes, brackets, and a value or arguments behind it.
@@ -57,7 +59,7 @@ def taken_apart(text: str, asked: list[str]) -> Query:
     alone = lone_name(text)
     asked = [chunk for chunk in asked if not is_problem(chunk)] or asked
     names = [alone] if alone else [chunk for chunk in asked if is_name(chunk)]
-    words = [word for chunk in asked for word in words_of(chunk)]
+    words = [word for chunk in asked for word in said(chunk)]
     return Query(
         text,
         tuple(dict.fromkeys(words)),
@@ -66,6 +68,12 @@ def taken_apart(text: str, asked: list[str]) -> Query:
         tuple(dict.fromkeys(spelling for name in names if (spelling := spelling_of(name)))),
         bool(alone),
     )
+
+
+def said(chunk: str) -> tuple[str, ...]:
+    """The words of a chunk that is asked for; what capitals mark in it only where it is long, as a class is."""
+    parts = parts_of(chunk)
+    return (*spoken_of(chunk), *(parts if len(parts) > LONG else ()))
 
 
 def lone_name(text: str) -> str:

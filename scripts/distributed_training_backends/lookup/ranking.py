@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from math import log
+from math import log, sqrt
 from typing import NamedTuple
 
 from distributed_training_backends.lookup.index import Index, Postings
@@ -14,31 +15,36 @@ from distributed_training_backends.lookup.query import Query
 class Tuning(NamedTuple):
     """The numbers of the ranking; measured with tools/measure_lookup.py."""
 
-    saturation: float = 1.2
-    length: float = 0.4  # how much a long section loses
-    pair: float = 0.7  # a pair of words against one of the same rarity
+    saturation: float = 1.2  # how soon more of the same word gives nothing more
+    length: float = 0.3  # how much a long section loses
+    pair: float = 0.2  # a pair of words against a word of the same rarity
+    phrase: float = 0.3  # a section that has all pairs of words, as the one that quotes a message
     name: float = 1.0  # a name against a word of the same rarity
     spelling: float = 1.0  # more for a flag or a variable that is written like that
-    alone: float = 4.0  # factor for names where nothing else is asked for
-    title: float = 2.0  # a heading whose words are all asked for
-    opening: float = 0.5  # factor for what stands above the first section of a page
+    alone: float = 20.0  # how much less words count where a name alone is asked for
+    title: float = 3.0  # a heading whose words are all asked for
+    opening: float = 0.4  # factor for what stands above the first section of a page
+    release: float = 0.7  # factor for the list of what a release changed
 
 
 TUNING = Tuning()
 NAME_SATURATION = 3.0
 LEAST_SHARE = 0.15  # of the best score; what is below says nothing about the question
+_RELEASE = re.compile(r"\w+ \d+(?:\.\d+)+")
 
 
 def ranked(query: Query, index: Index, tuning: Tuning = TUNING) -> list[tuple[float, int]]:
     """(score, number of the section) of every section that fits."""
     scores: dict[int, float] = defaultdict(float)
-    factor = tuning.alone if query.alone else 1.0
-    add(scores, query.words, index.words, index, 1.0, tuning)
-    add(scores, query.pairs, index.pairs, index, tuning.pair, tuning)
-    add_names(scores, known_names(query, index), index, factor * tuning.name)
-    add_names(scores, query.spellings, index, factor * tuning.spelling)
+    names = known_names(query, index)
+    factor = tuning.alone if query.alone and names else 1.0
+    add(scores, query.words, index.words, index, 1 / factor, tuning)
+    add(scores, query.pairs, index.pairs, index, tuning.pair / factor, tuning)
+    add_phrases(scores, query.pairs, index, tuning.phrase / factor)
+    add_names(scores, names, index, tuning.name)
+    add_names(scores, query.spellings, index, tuning.spelling)
     for number in scores:
-        scores[number] = fitted(scores[number], number, query, index, tuning)
+        scores[number] = fitted(scores[number], number, query, index, tuning.title / factor, tuning)
     order = sorted(((score, -number) for number, score in scores.items()), reverse=True)
     least = LEAST_SHARE * order[0][0] if order else 0.0
     return [(score, -number) for score, number in order if score >= least]
@@ -66,6 +72,20 @@ def add(
             scores[number] += rarity * weight / (weight + tuning.saturation * penalty)
 
 
+def add_phrases(scores: dict[int, float], pairs: Iterable[str], index: Index, factor: float) -> None:
+    """Add what a section gets for the share of the known pairs that it has."""
+    whole = 0.0
+    found: dict[int, float] = defaultdict(float)
+    for pair in pairs:
+        postings = index.pairs.get(pair, {})
+        rarity = rarity_of(postings, index)
+        whole += rarity if postings else 0.0
+        for number in postings:
+            found[number] += rarity
+    for number, rarity in found.items():
+        scores[number] += factor * rarity * rarity / whole
+
+
 def add_names(scores: dict[int, float], asked: Iterable[str], index: Index, factor: float) -> None:
     """Add what names give each section, by where they stand in it."""
     for name in asked:
@@ -75,17 +95,21 @@ def add_names(scores: dict[int, float], asked: Iterable[str], index: Index, fact
             scores[number] += rarity * weight / (weight + NAME_SATURATION)
 
 
-def fitted(score: float, number: int, query: Query, index: Index, tuning: Tuning) -> float:
+def fitted(score: float, number: int, query: Query, index: Index, title: float, tuning: Tuning) -> float:
     """A score, after a look at the section's heading and place."""
-    section, title = index.sections[number], index.titles[number]
-    asked = title.intersection(query.words)
-    if asked:
-        weight = sum(rarity_of(index.words[word], index) for word in title)
-        share = sum(rarity_of(index.words[word], index) for word in asked) / weight
-        score += tuning.title * share * share * weight
-    if section.level == 1:
-        score *= tuning.opening
-    return score
+    section, own = index.sections[number], index.titles[number]
+    shared = weight_of(own.intersection(query.words), index)
+    if shared:
+        whole, asked = weight_of(own, index), weight_of(query.words, index)
+        score += title * shared * (shared / whole) * sqrt(shared / asked)
+    if _RELEASE.fullmatch(section.title):
+        score *= tuning.release
+    return score * tuning.opening if section.level == 1 else score
+
+
+def weight_of(words: Iterable[str], index: Index) -> float:
+    """How telling words are together; those that no section has do not count."""
+    return sum(rarity_of(index.words[word], index) for word in words if word in index.words)
 
 
 def rarity_of(postings: Mapping[int, float], index: Index) -> float:

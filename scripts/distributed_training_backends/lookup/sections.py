@@ -52,6 +52,12 @@ class PageSection(NamedTuple):
         """The path of the page with the anchor of the section."""
         return f"{self.page}#{self.anchor}"
 
+    @property
+    def subtitle(self) -> str:
+        """The name in bold with which the text begins: that of a rule, whose heading is its code."""
+        bold = _LEADING_BOLD.match(self.units[0].text) if self.units else None
+        return bold[1] if bold else ""
+
 
 def parse_page(page: str, text: str) -> list[PageSection]:
     """Take a page apart. A heading that repeats its parent's and a colon ("FSD001: …") belongs to the parent."""
@@ -130,7 +136,8 @@ def definitions(title: str, units: Sequence[Unit]) -> Iterator[str]:
     yield title
     for unit in units:
         if unit.kind == "row":
-            yield from CODE.findall(unit.text.strip().lstrip("|").split("|")[0])
+            first = unit.text.strip().lstrip("|").split("|")[0]
+            yield from CODE.findall(first) if _ONLY_CODE.fullmatch(first) else ()
         elif unit.kind == "item":
             leading = _LEADING_CODE.match(unit.text)
             yield from CODE.findall(leading.group(1)) if leading else ()

@@ -10,7 +10,7 @@ from itertools import pairwise
 from distributed_training_backends.resources import load_json
 
 _CHUNK = re.compile(r"(?:--)?[A-Za-z0-9_]+(?:[.\-/][A-Za-z0-9_]+)*")
-_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _JOINT = re.compile(r"[._\-/]+")
 _NUMBER = re.compile(r"[0-9]+(?:[.\-/][0-9]+)*")
 _PROBLEM = re.compile(r"(?:[\w.]*\.)?[A-Z]\w*(?:Error|Exception|Warning|Exit|Interrupt)")
@@ -41,12 +41,15 @@ def spelling_of(chunk: str) -> str:
 
 @lru_cache(maxsize=1 << 15)
 def words_of(chunk: str) -> tuple[str, ...]:
-    """The words in a chunk: of fsdp_version, of LocalSGD (as one word and as two), or the chunk itself."""
-    spoken = spoken_of(chunk)
-    if len(spoken) == 1 and not chunk.islower():
-        parts = [word for part in _PART.findall(chunk) for word in _word(part.lower())]
-        return (*spoken, *parts) if len(parts) > 1 else spoken
-    return spoken
+    """The words that a chunk of a page is found by: those of fsdp_version, and of LocalSGD the one and the two."""
+    return (*spoken_of(chunk), *parts_of(chunk))
+
+
+@lru_cache(maxsize=1 << 15)
+def parts_of(chunk: str) -> tuple[str, ...]:
+    """The words that capitals mark in a chunk, if there are several."""
+    parts = _PART.findall(chunk) if chunk.isalpha() and not chunk.islower() else []
+    return tuple(word for part in parts for word in _word(part.lower())) if len(parts) > 1 else ()
 
 
 @lru_cache(maxsize=1 << 15)
@@ -84,8 +87,13 @@ def stem(word: str) -> str:
         return word[:-3] + "y"
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST:
-            return word[: -len(ending)]
+            return _single(word[: -len(ending)])
     return word
+
+
+def _single(word: str) -> str:
+    """A stem with one consonant at its end: "clipp" is "clip", but "fill" stays."""
+    return word[:-1] if word[-1] == word[-2] and word[-1] not in "aeioulsz" else word
 
 
 def pairs_of(asked: Sequence[str]) -> Iterator[str]:
