@@ -52,7 +52,7 @@ def by_fit(units: Sequence[Unit], query: Query) -> list[int]:
 
 def fit(unit: Unit, query: Query) -> float:
     """How well a unit answers a question."""
-    own_words, own_names = contents_of(unit.text)
+    own_words, own_names = contents_of(f"{unit.head} {unit.text}" if unit.kind == "code" else unit.text)
     found = sum(word in own_words for word in query.words)
     return found + _NAME_WEIGHT * sum(name in own_names for name in query.names)
 
@@ -78,7 +78,8 @@ def joined(units: Sequence[Unit], numbers: Iterable[int]) -> str:
         if not follows:
             parts.append(("\n" if same_table else "\n\n") + GAP if parts else GAP)
         parts.append("\n" if same_table and parts else "\n\n" if parts else "")
-        parts.append(unit.text if same_table or not unit.head else f"{unit.head}\n{unit.text}")
+        gap = "\n" if unit.kind == "row" else "\n\n"
+        parts.append(unit.text if same_table or not unit.head else f"{unit.head}{gap}{unit.text}")
         before = number
     if before + 1 < len(units):
         parts.append(f"\n\n{GAP}")

@@ -33,12 +33,13 @@ class Place(NamedTuple):
 TITLE = Place(4.0, 4.0, 6.0)
 SUBTITLE = Place(2.0, 2.0, 4.0)
 LEAD = Place(0.5, 0.0, 0.0)  # once more, for the sentence that says what the section is about
+ABOVE = Place(2.0, 0.0, 0.0)
 PAGE_TITLE = Place(0.5, 0.0, 0.0)
 DEFINED = Place(1.0, 0.0, 4.0)  # what a section defines beats what it mentions
 SPELLED_OUT = Place(0.0, 0.0, 3.0)
 TEXT = Place(1.0, 1.0, 1.5)
-MESSAGE = Place(0.4, 1.0, 1.0)
-CODE = Place(0.4, 0.0, 1.0)  # nobody asks for two words that follow each other in a config
+MESSAGE = Place(0.6, 1.0, 1.0)
+CODE = Place(0.6, 0.0, 1.0)  # nobody asks for two words that follow each other in a config
 
 
 class Index(NamedTuple):
@@ -114,6 +115,7 @@ def weigh(section: PageSection) -> tuple[Weights, Weights, Weights]:
 def places(section: PageSection) -> Iterator[tuple[str, Place]]:
     """The texts of a section, and what kind of place each is."""
     yield section.title, TITLE
+    yield section.above, ABOVE
     yield section.page_title, PAGE_TITLE
     yield section.subtitle, SUBTITLE
     yield from ((unit.text, LEAD) for unit in section.units[:2] if unit.kind == "text")

@@ -21,8 +21,9 @@ LONGEST = 10_000
 LONG = 2  # parts of a name
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffd]")
-# Around a name that stands alone: quotes, brackets, and a value or arguments behind it.
-_AROUND = re.compile(r"^(?:error|warning|info)\[|^['\"`(\[{$]+|[=:(\s].*$|['\"`)\]}.,;]+$", re.DOTALL)
+# A name that stands alone: what is around it, and where a value or arguments begin behind it.
+_AROUND = re.compile(r"^(?:error|warning|info)\[|^['\"`(\[{$]+|['\"`)\]}.,;]+$")
+_VALUE = re.compile(r"^([^\s=:(]+)[=:(\s]\s*(.*)$", re.DOTALL)
 
 
 class Query(NamedTuple):
@@ -77,8 +78,9 @@ def said(chunk: str) -> tuple[str, ...]:
 
 
 def lone_name(text: str) -> str:
-    """The name that a question consists of, whatever value stands behind it; empty where there is more, or no name."""
-    if re.search(r"\s", re.sub(r"[=:(].*$", "", text, flags=re.DOTALL).strip()):
+    """The name that a question consists of, with a value behind it or not; empty where there is more, or no name."""
+    name, _, value = _VALUE.sub(r"\1\0\2", text, count=1).partition("\0")
+    if len(value.split()) > 1 and not value.endswith((")", "}", "]")):
         return ""
-    bare = _AROUND.sub("", text)
-    return bare if chunks(bare) == [bare] else ""
+    bare = _AROUND.sub("", name.strip())
+    return bare if chunks(bare) == [bare] and not is_problem(bare) else ""

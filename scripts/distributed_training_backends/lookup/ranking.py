@@ -23,13 +23,13 @@ class Tuning(NamedTuple):
     spelling: float = 1.0  # more for a flag or a variable that is written like that
     alone: float = 20.0  # how much less words count where a name alone is asked for
     title: float = 3.0  # a heading whose words are all asked for
-    opening: float = 0.4  # factor for what stands above the first section of a page
+    opening: float = 0.3  # factor for what stands above the first section of a page, and for a heading without text
     release: float = 0.7  # factor for the list of what a release changed
 
 
 TUNING = Tuning()
 NAME_SATURATION = 3.0
-LEAST_SHARE = 0.15  # of the best score; what is below says nothing about the question
+LEAST_SHARE = 0.25  # of the best score; what is below says nothing about the question
 _RELEASE = re.compile(r"\w+ \d+(?:\.\d+)+")
 
 
@@ -104,7 +104,7 @@ def fitted(score: float, number: int, query: Query, index: Index, title: float, 
         score += title * shared * (shared / whole) * sqrt(shared / asked)
     if _RELEASE.fullmatch(section.title):
         score *= tuning.release
-    return score * tuning.opening if section.level == 1 else score
+    return score * tuning.opening if section.level == 1 or not section.units else score
 
 
 def weight_of(words: Iterable[str], index: Index) -> float:

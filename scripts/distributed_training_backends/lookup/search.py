@@ -2,41 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal
 
 from distributed_training_backends.lookup.excerpt import text_of
 from distributed_training_backends.lookup.index import Index, the_index
 from distributed_training_backends.lookup.notes import notes
 from distributed_training_backends.lookup.query import Query, read_query
-from distributed_training_backends.lookup.ranking import known_names, ranked
+from distributed_training_backends.lookup.ranking import ranked
+from distributed_training_backends.lookup.suggestions import suggestions_for
 from distributed_training_backends.model import LookupReport, Section, Targets
 
 Detail = Literal["concise", "full"]
-LENGTHS = {"concise": (1200, 400), "full": (8000, 8000)}  # characters of the first section and of each other one
+LENGTHS = {"concise": (1200, 400), "full": (8000, 4000)}  # characters of the first section and of each other one
 MOST_SECTIONS = 50
-MOST_SUGGESTIONS = 3
-LIKENESS = 0.75
 
 
 def look_up(query: str, targets: Targets, detail: Detail = "concise", limit: int = 5, offset: int = 0) -> LookupReport:
     """Find the sections that answer a question. Raises BadQueryError for what cannot be looked up."""
     index, asked = the_index(), read_query(query)
-    found = [number for _, number in ranked(asked, index)][:MOST_SECTIONS]
-    shown = found[offset : offset + limit]
-    sections = tuple(quoted(index, number, asked, detail, place == 0) for place, number in enumerate(shown))
-    following = offset + len(shown)
-    suggestions = tuple(suggested(asked, index))
+    found = ranked(asked, index)
+    suggestions = suggestions_for(asked, index, fits=bool(found))
+    meant = asked
+    if asked.alone and suggestions:  # a name that nothing is called: its parts would find less than what it resembles
+        meant = read_query(suggestions[0])
+        found = ranked(meant, index)
+    shown = [number for _, number in found[:MOST_SECTIONS]][offset : offset + limit]
+    total, following = min(len(found), MOST_SECTIONS), offset + len(shown)
+    sections = tuple(quoted(index, number, meant, detail, place == 0) for place, number in enumerate(shown, offset))
     return LookupReport(
         query=asked.text,
         targets=targets,
-        total=len(found),
+        total=total,
         offset=offset,
-        next_offset=following if shown and following < len(found) else -1,
+        next_offset=following if shown and following < total else -1,
         sections=sections,
         suggestions=suggestions,
-        notes=tuple(notes(asked, targets)),
-        summary=summary(sections, len(found), offset, suggestions, index),
+        notes=tuple(notes(meant, targets)),
+        summary=summary(sections, total, offset, suggestions, index),
     )
 
 
@@ -45,16 +47,6 @@ def quoted(index: Index, number: int, query: Query, detail: Detail, is_first: bo
     section = index.sections[number]
     text, truncated = text_of(section, query, LENGTHS[detail][0 if is_first else 1])
     return Section(section.reference, section.title, section.page_title, text, truncated)
-
-
-def suggested(query: Query, index: Index) -> Iterator[str]:
-    """Names like those asked for that nothing is called."""
-    from difflib import get_close_matches
-
-    known = known_names(query, index)
-    for name in query.names:
-        if name not in known and name.rpartition(".")[2] not in known:
-            yield from get_close_matches(name, index.names, MOST_SUGGESTIONS, LIKENESS)
 
 
 def summary(sections: tuple[Section, ...], total: int, offset: int, suggestions: tuple[str, ...], index: Index) -> str:

@@ -25,7 +25,10 @@ _LEADING_BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
 
 
 class Unit(NamedTuple):
-    """A paragraph, a block of code, an item of a list or a row of a table; `head` is the head of its table."""
+    """A paragraph, a block of code, an item of a list or a row of a table.
+
+    `head` is the head of the table, or the paragraph above the code that ends with a colon.
+    """
 
     kind: str
     text: str
@@ -35,11 +38,12 @@ class Unit(NamedTuple):
 class PageSection(NamedTuple):
     """What stands under a heading, the names that it defines, and those that fill the other cells of its tables.
 
-    A section defines its heading and the names that start a unit.
+    `above` is the heading that it stands under itself. A section defines its heading and the names that start a unit.
     """
 
     page: str
     page_title: str
+    above: str
     title: str
     anchor: str
     level: int
@@ -59,11 +63,20 @@ class PageSection(NamedTuple):
         return bold[1] if bold else ""
 
 
+class Part(NamedTuple):
+    """A section while its page is read."""
+
+    level: int
+    title: str
+    anchor: str
+    units: list[Unit]
+
+
 def parse_page(page: str, text: str) -> list[PageSection]:
     """Take a page apart. A heading that repeats its parent's and a colon ("FSD001: …") belongs to the parent."""
     lines = text.split("\n")
     anchors: dict[str, int] = {}
-    found: list[tuple[int, str, str, list[Unit]]] = []
+    found: list[Part] = []
     tokens = BLOCKS.parse(text)
     for place, token in enumerate(tokens):
         if token.level or token.map is None:
@@ -71,37 +84,41 @@ def parse_page(page: str, text: str) -> list[PageSection]:
         if token.type == "heading_open":
             title = plain(tokens[place + 1].content)
             anchor = unique(slug(title), anchors)
-            if found and title.startswith(found[-1][1] + ":"):
-                found[-1][3].append(Unit("text", title.removeprefix(found[-1][1] + ":").strip() + ":"))
+            if found and title.startswith(found[-1].title + ":"):
+                found[-1].units.append(Unit("text", title.removeprefix(found[-1].title + ":").strip() + ":"))
             else:
-                found.append((int(token.tag[1:]), title, anchor, []))
+                found.append(Part(int(token.tag[1:]), title, anchor, []))
         elif found:
-            found[-1][3].extend(units_of(token, lines))
-    page_title = found[0][1] if found else page
-    return [
-        PageSection(
+            found[-1].units.extend(units_of(token, lines))
+    return list(sections_of(page, found))
+
+
+def sections_of(page: str, parts: Sequence[Part]) -> Iterator[PageSection]:
+    """The sections of a page, each with the heading that it stands under."""
+    above: dict[int, str] = {}
+    for part in parts:
+        above[part.level] = part.title
+        yield PageSection(
             page,
-            page_title,
-            title,
-            anchor,
-            level,
-            tuple(with_captions(units)),
-            tuple(definitions(title, units)),
-            tuple(spellings(units)),
+            parts[0].title,
+            above.get(part.level - 1, "") if part.level > 2 else "",  # the title of the page says little
+            part.title,
+            part.anchor,
+            part.level,
+            tuple(with_captions(part.units)),
+            tuple(definitions(part.title, part.units)),
+            tuple(spellings(part.units)),
         )
-        for level, title, anchor, units in found
-    ]
 
 
 def with_captions(units: Sequence[Unit]) -> Iterator[Unit]:
-    """The units of a section; code keeps the line above it that ends with a colon, and a config what is said of it."""
+    """The units of a section; code takes the paragraph above it that ends with a colon as its head."""
     caption = ""
     for unit, following in zip_longest(units, units[1:]):
-        leads = unit.kind == "text" and unit.text.endswith(":") and following is not None and following.kind == "code"
-        if leads:
-            caption = f"{unit.text}\n\n"
+        if unit.kind == "text" and unit.text.endswith(":") and following is not None and following.kind == "code":
+            caption = unit.text
         else:
-            yield unit._replace(text=caption + unit.text)
+            yield unit._replace(head=caption or unit.head)
             caption = ""
 
 

@@ -11,12 +11,15 @@ from distributed_training_backends.resources import load_json
 
 _CHUNK = re.compile(r"(?:--)?[A-Za-z0-9_]+(?:[.\-/][A-Za-z0-9_]+)*")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_PLURAL = re.compile(r"[A-Z]+s")
 _JOINT = re.compile(r"[._\-/]+")
 _NUMBER = re.compile(r"[0-9]+(?:[.\-/][0-9]+)*")
+_CODE = re.compile(r"[A-Za-z]{3}\d{3}")
 _PROBLEM = re.compile(r"(?:[\w.]*\.)?[A-Z]\w*(?:Error|Exception|Warning|Exit|Interrupt)")
 _ENDINGS = ("ings", "ing", "edly", "ed", "es", "s", "e")
 _SHORTEST = 3
 STOP_WORDS = frozenset(load_json("lookup.json")["stop_words"])
+PRODUCTS = frozenset(load_json("lookup.json")["products"])
 SAME: dict[str, str] = load_json("lookup.json")["same"]
 
 
@@ -48,7 +51,7 @@ def words_of(chunk: str) -> tuple[str, ...]:
 @lru_cache(maxsize=1 << 15)
 def parts_of(chunk: str) -> tuple[str, ...]:
     """The words that capitals mark in a chunk, if there are several."""
-    parts = _PART.findall(chunk) if chunk.isalpha() and not chunk.islower() else []
+    parts = _PART.findall(chunk) if chunk.isalpha() and not chunk.islower() and not _PLURAL.fullmatch(chunk) else []
     return tuple(word for part in parts for word in _word(part.lower())) if len(parts) > 1 else ()
 
 
@@ -72,11 +75,15 @@ def is_problem(chunk: str) -> bool:
 
 
 def is_name(chunk: str) -> bool:
-    """Tell a name of code from a word: it joins several parts, or mixes letters with digits or cases."""
-    if _NUMBER.fullmatch(chunk):
-        return False
+    """Tell a name of code from a word: a flag, something with joints, a class, or the code of a rule.
+
+    Abbreviations, "GPUs" and "DeepSpeed" are words.
+    """
     bare = chunk.strip("-./")
-    return chunk.startswith("--") or any(mark in bare for mark in "_.") or not (bare.islower() or bare.istitle())
+    if _NUMBER.fullmatch(chunk) or bare.lower() in PRODUCTS:
+        return False
+    joined = chunk.startswith("--") or any(mark in bare for mark in "_.")
+    return joined or len(parts_of(bare)) > 1 or _CODE.fullmatch(bare) is not None
 
 
 def stem(word: str) -> str:

@@ -1,0 +1,44 @@
+"""What may have been meant where nothing is called as it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+from distributed_training_backends.lookup.index import Index, the_index
+from distributed_training_backends.lookup.query import Query
+from distributed_training_backends.lookup.ranking import known_names
+from distributed_training_backends.lookup.words import chunks, name_of
+from distributed_training_backends.rules.suggest import closest
+
+MOST = 3
+
+
+def suggestions_for(query: Query, index: Index, fits: bool) -> tuple[str, ...]:
+    """The nearest name for each one that nothing is called; where nothing fits, also for each word."""
+    known = known_names(query, index)
+    strange = [name for name in query.names if name not in known and name.rpartition(".")[2] not in known]
+    words = [] if fits else [name_of(chunk) for chunk in chunks(query.text)]
+    return tuple(dict.fromkeys(nearest(strange or words, query)))
+
+
+def nearest(names: list[str], query: Query) -> Iterator[str]:
+    """The nearest names as the pages write them, a flag with its dashes."""
+    for name in names[:MOST]:
+        near = closest(name, written())
+        if near:
+            yield f"--{near}" if f"--{name}" in query.spellings else written()[near]
+
+
+@cache
+def written() -> Mapping[str, str]:
+    """Each name as it is written: in headings and where it is defined, or else anywhere."""
+    found: dict[str, str] = {}
+    sections = the_index().sections
+    for texts in (
+        *((section.title, *section.defines) for section in sections),
+        *((unit.text for unit in section.units) for section in sections),
+    ):
+        for chunk in chunks(" ".join(texts)):
+            found.setdefault(name_of(chunk), chunk.removeprefix("--"))
+    return found
