@@ -81,9 +81,7 @@ def main() -> int:
     ready = time.process_time()
     results, further = outcomes(QUESTIONS), outcomes(FURTHER)
     took = (time.process_time() - ready) / len(results + further)
-    print(
-        f"{table(results, further)}\nfirst look-up: {1000 * (ready - start):.0f} ms; each other: {1000 * took:.2f} ms"
-    )
+    print(f"{table(results, further)}\nfirst look-up: {1000 * (ready - start):.0f} ms; then: {1000 * took:.2f} ms")
     for outcome in results + further if arguments.misses else ():
         if outcome.place != 0:
             print(f"\n{outcome.kind}: {outcome.query}\n  wanted {', '.join(outcome.wanted)}")

@@ -18,12 +18,12 @@ from distributed_training_backends.lookup.words import (
 from distributed_training_backends.model import BadQueryError
 
 LONGEST = 10_000
-LONG = 2  # parts of a name
+LONG, DEEP = 2, 2  # parts of a class's name; dots in a setting's
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffd]")
 # A name that stands alone: what is around it, and where a value or arguments begin behind it.
 _AROUND = re.compile(r"^(?:error|warning|info)\[|^['\"`(\[{$]+|['\"`)\]}.,;]+$")
-_VALUE = re.compile(r"^([^\s=:(]+)[=:(\s]\s*(.*)$", re.DOTALL)
+_VALUE = re.compile(r"([^\s=:(]+)([=:(\s]\s*)(.*)", re.DOTALL)
 
 
 class Query(NamedTuple):
@@ -72,15 +72,22 @@ def taken_apart(text: str, asked: list[str]) -> Query:
 
 
 def said(chunk: str) -> tuple[str, ...]:
-    """The words of a chunk that is asked for; what capitals mark in it only where it is long, as a class is."""
+    """The words of a chunk that is asked for; what capitals mark in it only where it is long, as a class is.
+
+    A module of Python, as log lines name it, has none: "api" and "launcher" in it say nothing about what happened.
+    """
+    if chunk.count(".") > DEEP:
+        return ()
     parts = parts_of(chunk)
     return (*spoken_of(chunk), *(parts if len(parts) > LONG else ()))
 
 
 def lone_name(text: str) -> str:
     """The name that a question consists of, with a value behind it or not; empty where there is more, or no name."""
-    name, _, value = _VALUE.sub(r"\1\0\2", text, count=1).partition("\0")
-    if len(value.split()) > 1 and not value.endswith((")", "}", "]")):
+    found = _VALUE.match(text)
+    name, joint, value = found.groups() if found else (text, "", "")
+    bare = _AROUND.sub("", name)
+    if chunks(bare) != [bare] or is_problem(bare):
         return ""
-    bare = _AROUND.sub("", name.strip())
-    return bare if chunks(bare) == [bare] and not is_problem(bare) else ""
+    is_value = len(value.split()) <= 1 or value.endswith((")", "}", "]"))
+    return bare if not joint or (is_value and (joint.strip() or is_name(bare))) else ""

@@ -19,7 +19,7 @@ CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 HTML = re.compile(r"</?[a-z]+>|&[a-z]+;")
 _NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
-_LEADING_CODE = re.compile(r"(?:[-*+]|\d+\.)?\s*((?:`[^`\n]+`(?:,| and| or|/|\s)*)+)")
+_LEADING_CODE = re.compile(r"(?:[-*+]|\d+\.)?\s*((?:`[^`\n]+`(?:,| and| or|/|\s)*)+)(?=[:(]|$)")
 _ONLY_CODE = re.compile(r"\s*(?:`[^`\n]+`(?: \([^)|]*\))?[\s,]*)+")
 _LEADING_BOLD = re.compile(r"\*\*([^*\n]+)\*\*")
 

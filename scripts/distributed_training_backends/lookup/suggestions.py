@@ -27,7 +27,9 @@ def nearest(names: list[str], query: Query) -> Iterator[str]:
     for name in names[:MOST]:
         near = closest(name, written())
         if near:
-            yield f"--{near}" if f"--{name}" in query.spellings else written()[near]
+            spelled = written()[near]
+            spelled = spelled.lower() if spelled.istitle() else spelled  # a word with which a heading begins
+            yield f"--{near}" if f"--{name}" in query.spellings else spelled
 
 
 @cache
