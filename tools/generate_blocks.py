@@ -18,6 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tools")]
 
+import measure_lookup
 from distributed_training_backends import api, cli
 
 DOCUMENTS = ("README.md", "SKILL.md", "CONTRIBUTING.md")
@@ -62,11 +63,17 @@ def families() -> str:
     return f"{sum(counts.values())} rules: {listed}\n"
 
 
+def lookup() -> str:
+    """How often look-up puts a right section first."""
+    return measure_lookup.table(*map(measure_lookup.outcomes, (measure_lookup.QUESTIONS, measure_lookup.FURTHER)))
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "tour": tour,
     "agreement": agreement,
     "targets": targets,
     "families": families,
+    "lookup": lookup,
 }
 
 
