@@ -185,3 +185,16 @@ def test_unknown_type_says_nothing_about_launchers() -> None:
 def test_keys_are_named_as_they_stand(release: str, block: str, said: str) -> None:
     text = f"distributed_type: FSDP\nnum_processes: 8\nmixed_precision: fp8\n{block}"
     assert [item.message for item in judged(text, release) if said in item.message]
+
+
+# int() raises OverflowError for infinity and ValueError for "²", which str.isdigit() takes
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (f"distributed_type: MULTI_GPU\n{MACHINES}num_machines: .inf\ngpu_ids: 0,1\n", "LCH003"),
+        ("distributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_sharding_strategy: ²\n", "FSD001"),
+        (f"{DEEPSPEED}deepspeed_config:\n  gradient_accumulation_steps: ²\n", "ACC049"),
+    ],
+)
+def test_numbers_that_are_none(text: str, code: str) -> None:
+    assert code in codes(judged(text))

@@ -366,3 +366,9 @@ def test_what_to_write_in_fsdp_config(data: dict[str, Any], advice: str, title: 
     assert found.message.endswith(advice)
     assert found.fix is not None
     assert found.fix.title == title
+
+
+# transformers 5.24.0 on infinity: int(float("inf")) raises OverflowError in both places
+def test_infinity_is_no_number_of_anything() -> None:
+    assert codes({"version": float("inf")}, kind="fsdp") == {"TRN001"}
+    assert arguments(logging_steps=float("inf")) == {"TRN030"}

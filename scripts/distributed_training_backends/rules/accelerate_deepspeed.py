@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from distributed_training_backends.flow.effect import normal
 from distributed_training_backends.flow.launch import Launch
 from distributed_training_backends.model import Applicability, Targets
+from distributed_training_backends.rules.launch_counts import integer
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
 from distributed_training_backends.rules.suggest import shown
 from distributed_training_backends.rules.values import value_hits
@@ -170,8 +171,7 @@ def accumulation_asserts(deepspeed_launch: Launch, targets: Targets) -> Iterator
     Source: accelerate 1.8.1, accelerator.py, `no_sync`; deepspeed 0.16.0, runtime/engine.py, `no_sync`.
     """
     steps, stage = deepspeed_launch.value("gradient_accumulation_steps"), block_stage(deepspeed_launch)
-    accumulates = str(steps).isdigit() and int(str(steps)) > 1
-    if accumulates and stage in (2, 3) and in_span(targets.deepspeed, "0.16.0", None):
+    if (integer(steps) or 0) > 1 and stage in (2, 3) and in_span(targets.deepspeed, "0.16.0", None):
         text = f"accumulating at ZeRO stage {stage} fails in deepspeed {targets.deepspeed} with accelerate"
         text += f" {targets.accelerate} (no_sync is incompatible with gradient partitioning); use accelerate 1.9.0"
         yield Hit(deepspeed_launch.at("gradient_accumulation_steps"), text)

@@ -210,7 +210,7 @@ def more_processes_than_gpu_ids(launch: Launch) -> Iterator[Hit]:
     if not isinstance(ids, str) or ids in ("all", "") or processes is None or launch.route in ("simple", "tpu"):
         return
     count = len([part for part in ids.split(",") if part.strip()])
-    here = processes // max(1, int(machines_of(launch)))
+    here = int(processes // max(1, machines_of(launch)))
     if 0 < count < here:
         text = f"{here} processes on a machine, but gpu_ids lists {count}: several get the same GPU; list as many ids"
         yield Hit(launch.at("gpu_ids"), text, related=(launch.at("num_processes"),))

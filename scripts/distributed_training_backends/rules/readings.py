@@ -125,7 +125,7 @@ def read_name(how: How, value: Any, release: str) -> Outcome:
     if found is not None:
         return Outcome(found)
     first, last = how.get("numbers", (1, 0))
-    if str(value).isdigit() and first <= int(str(value)) <= last:
+    if str(value).isdecimal() and first <= int(str(value)) <= last:
         return Outcome(names[int(str(value)) - 1])
     if how.get("kernels") and "/" in str(value) and "flash-attn" in str(value):
         return Outcome(str(value))

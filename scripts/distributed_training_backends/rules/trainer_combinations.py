@@ -73,7 +73,7 @@ def wrong_steps(steps: Any, zero: bool) -> str:
     """What is wrong with a number of steps; empty if nothing is."""
     if not isinstance(steps, (int, float)):
         return "it is compared with a number; write it without quotation marks"
-    if steps > 1 and steps != int(steps):
+    if steps > 1 and not float(steps).is_integer():
         return "above 1 it has to be an integer"
     return "" if zero or steps != 0 else "it has to be above 0"
 

@@ -139,7 +139,7 @@ def read_whole(_how: Row, value: Any, _release: str) -> Outcome:
     """int() of the value itself: 2, "2" and 2.0, but not "2.0"."""
     try:
         return Outcome(int(value))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         better = readings.whole(value)
         return Outcome(None, "an integer", better=better, sure=better is not None)
 

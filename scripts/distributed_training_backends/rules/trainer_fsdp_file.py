@@ -10,7 +10,7 @@ from distributed_training_backends.model import Severity, Targets
 from distributed_training_backends.rules.readings import FALSE_WORDS, TRUE_WORDS, advice
 from distributed_training_backends.rules.registry import Hit, rule
 from distributed_training_backends.rules.suggest import misfit, shown
-from distributed_training_backends.rules.trainer_fsdp import FsdpConfig, fix, refused, unread
+from distributed_training_backends.rules.trainer_fsdp import FsdpConfig, fix, read_whole, refused, unread
 from distributed_training_backends.sources.document import Document
 from distributed_training_backends.versions import covers
 
@@ -132,8 +132,7 @@ def fsdp_version_unknown(fsdp_file: Document, targets: Targets) -> Iterator[Hit]
 
 def version_hits(config: FsdpConfig) -> Iterator[Hit]:
     """A version that there is not, or that is going."""
-    value = config.value("version")
-    number = int(value) if isinstance(value, (int, float)) or str(value).isdigit() else None
+    number = read_whole({}, config.value("version"), "").meaning
     if number is not None and number not in (1, 2):
         yield Hit(config.at("version"), f"there is no FSDP version {number}: it is treated as FSDP1; write 2")
     elif number == 1 and covers("5.10..", config.minor):
