@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
@@ -11,7 +10,7 @@ from json import dumps
 MOST_LISTED = 14
 LONG_LIST = 100
 LONGEST = 80  # letters of a word that may be a slip of one that is known
-_PLAIN_WORD = re.compile(r"[\w.-]{1,60}")
+_MARKS_OF_KEYS = str.maketrans("", "", "_.-")
 
 
 def closest(word: str, candidates: Iterable[str], cutoff: float = 0.25) -> str | None:
@@ -128,7 +127,8 @@ def unlike(name: str, reason: str, value: object) -> str:
 def named(key: object) -> str:
     """A key as a message names it: in quotation marks where it is no plain word."""
     text = str(key)
-    return text if _PLAIN_WORD.fullmatch(text) else shown(text)
+    letters = text.translate(_MARKS_OF_KEYS)
+    return text if letters.isalnum() and len(text) <= LONGEST else shown(text)
 
 
 def _as_json(value: object) -> str:
