@@ -24,6 +24,7 @@ MINUTES = 24
 LEFT = "<minutes left>"  # stands for a number in the command of a step
 NEWEST_RELEASES = "3"
 LEAST = 6 * 60  # seconds that a step gets even if the others took longer, as on a machine with empty caches
+PAGES = ("snippets", "api_reference")
 PROPERTY_EXAMPLES = 20_000
 
 
@@ -82,8 +83,8 @@ def steps(home: Path) -> list[Step]:
         ),
         Step("oracle's interpreter", [python, "-m", "tests.oracle.environment"], oracle),
         Step(
-            "snippets of the pages",
-            [python, "-m", "pytest", "--import-mode=importlib", "tests/oracle/test_snippets.py"],
+            "snippets and tables of the pages",
+            [python, "-m", "pytest", "--import-mode=importlib", *(f"tests/oracle/test_{name}.py" for name in PAGES)],
             oracle,
         ),
         Step("budgets", [python, "tools/bench.py", *with_oracle(oracle["DTB_ORACLE_HOME"])], decides=False),
