@@ -198,3 +198,11 @@ def test_keys_are_named_as_they_stand(release: str, block: str, said: str) -> No
 )
 def test_numbers_that_are_none(text: str, code: str) -> None:
     assert code in codes(judged(text))
+
+
+@pytest.mark.parametrize(
+    ("value", "titles"),
+    [("[0, 1]", ["write gpu_ids: '0,1'"]), ("['0', 1]", ["write gpu_ids: '0,1'"]), ("[[0], 1]", []), ("[]", [])],
+)
+def test_gpu_ids_are_quoted_where_that_makes_a_list_of_ids(value: str, titles: list[str]) -> None:
+    assert fixes(f"distributed_type: MULTI_GPU\nnum_processes: 2\ngpu_ids: {value}\n", "LCH007") == titles

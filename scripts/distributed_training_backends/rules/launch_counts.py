@@ -178,8 +178,9 @@ def gpu_ids_not_text(launch: Launch) -> Iterator[Hit]:
     value = launch.value("gpu_ids")
     if isinstance(value, str):
         return
-    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-    plain = (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, list) and value)
+    ids = value if isinstance(value, list) else [value]
+    plain = bool(ids) and all(isinstance(item, (int, str)) and not isinstance(item, bool) for item in ids)
+    text = ",".join(map(str, ids))
     at, repair = launch.at("gpu_ids"), rewritten(launch, "gpu_ids", text) if plain else None
     better = as_written(at, text if plain else "0,1")
     yield Hit(at, f"gpu_ids {shown(value)} is no text, and the launcher fails; write {better}", repair)

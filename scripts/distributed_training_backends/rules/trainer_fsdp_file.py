@@ -9,7 +9,7 @@ from distributed_training_backends.knowledge import transformers
 from distributed_training_backends.model import Severity, Targets
 from distributed_training_backends.rules.readings import FALSE_WORDS, TRUE_WORDS, advice
 from distributed_training_backends.rules.registry import Hit, rule
-from distributed_training_backends.rules.suggest import misfit, shown
+from distributed_training_backends.rules.suggest import misfit, named, shown
 from distributed_training_backends.rules.trainer_fsdp import FsdpConfig, fix, read_whole, refused, unread
 from distributed_training_backends.sources.document import Document
 from distributed_training_backends.versions import covers
@@ -93,7 +93,7 @@ def unread_hits(config: FsdpConfig) -> Iterator[Hit]:
     known = transformers.for_release(config.release).fsdp_keys
     for name, reason, repair in unread(config):
         moot = name in known and same(config.value(name), known[name].default)
-        text = f"{config.entries[name][1][-1]} has no effect with transformers {config.release}; {reason}"
+        text = f"{named(config.entries[name][1][-1])} has no effect with transformers {config.release}; {reason}"
         yield Hit(config.key(name), text, repair, Severity.INFO if moot else None)
 
 
