@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import cache
 from os.path import join, relpath
 from typing import NamedTuple
 
+from distributed_training_backends.lookup.postings import Postings
 from distributed_training_backends.lookup.sections import PageSection, Unit, parse_page, plain
 from distributed_training_backends.lookup.words import chunks, forms_of, pairs_of, words_of
 from distributed_training_backends.resources import references
 
-Postings = Mapping[str, Mapping[int, float]]
 Weights = dict[str, float]
 # What stands in every section about a rule, so that it tells nothing about any: kept out of the index.
 _RULE_HEAD = re.compile(r"^\*\*[\w-]+\*\* \(.*\)$", re.DOTALL)
@@ -73,13 +73,12 @@ def pages(folder: str) -> Iterator[tuple[str, str]]:
 def build(sections: Iterable[PageSection]) -> Index:
     """Count the words, pairs and names of sections."""
     kept = tuple(sections)
-    words, pairs, names = (defaultdict[str, dict[int, float]](dict) for _ in range(3))
+    words, pairs, names = Postings(), Postings(), Postings()
     lengths = []
     for number, section in enumerate(kept):
         counted = weigh(section)
         for postings, weights in zip((words, pairs, names), counted, strict=True):
-            for item, weight in weights.items():
-                postings[item][number] = weight
+            postings.add(number, weights)
         lengths.append(sum(counted[0].values()))
     average = sum(lengths) / max(1, len(lengths))
     return Index(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from math import log, sqrt
 from typing import NamedTuple
 
-from distributed_training_backends.lookup.index import Index, Postings
+from distributed_training_backends.lookup.index import Index
+from distributed_training_backends.lookup.postings import Postings
 from distributed_training_backends.lookup.query import Query
 
 
@@ -65,8 +66,8 @@ def add(
 ) -> None:
     """Add what words or pairs give each section."""
     for item in asked:
-        found = postings.get(item, {})
-        rarity = factor * rarity_of(found, index)
+        found = postings.of(item)
+        rarity = factor * rarity_of(len(found), index)
         for number, weight in found.items():
             penalty = 1 - tuning.length + tuning.length * index.lengths[number]
             scores[number] += rarity * weight / (weight + tuning.saturation * penalty)
@@ -77,8 +78,8 @@ def add_phrases(scores: dict[int, float], pairs: Iterable[str], index: Index, fa
     whole = 0.0
     found: dict[int, float] = defaultdict(float)
     for pair in pairs:
-        postings = index.pairs.get(pair, {})
-        rarity = rarity_of(postings, index)
+        postings = index.pairs.of(pair)
+        rarity = rarity_of(len(postings), index)
         whole += rarity if postings else 0.0
         for number in postings:
             found[number] += rarity
@@ -89,8 +90,8 @@ def add_phrases(scores: dict[int, float], pairs: Iterable[str], index: Index, fa
 def add_names(scores: dict[int, float], asked: Iterable[str], index: Index, factor: float) -> None:
     """Add what names give each section, by where they stand in it."""
     for name in asked:
-        found = index.names.get(name, {})
-        rarity = factor * rarity_of(found, index)
+        found = index.names.of(name)
+        rarity = factor * rarity_of(len(found), index)
         for number, weight in found.items():
             scores[number] += rarity * weight / (weight + NAME_SATURATION)
 
@@ -109,9 +110,9 @@ def fitted(score: float, number: int, query: Query, index: Index, title: float, 
 
 def weight_of(words: Iterable[str], index: Index) -> float:
     """How telling words are together; those that no section has do not count."""
-    return sum(rarity_of(index.words[word], index) for word in words if word in index.words)
+    return sum(rarity_of(index.words.count(word), index) for word in words if word in index.words)
 
 
-def rarity_of(postings: Mapping[int, float], index: Index) -> float:
+def rarity_of(count: int, index: Index) -> float:
     """How telling a word is: the fewer sections have it, the more."""
-    return log(1 + (len(index.sections) - len(postings) + 0.5) / (len(postings) + 0.5))
+    return log(1 + (len(index.sections) - count + 0.5) / (count + 0.5))
