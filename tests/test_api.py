@@ -189,3 +189,14 @@ def test_releases_that_are_not_known_are_told() -> None:
     assert list(api.about_targets(api.default_targets()._replace(accelerate="1.12.5"))) == [
         "accelerate 1.12.5 is no release that is known here: judged like 1.12.0"
     ]
+
+
+def test_the_file_that_training_arguments_name_is_judged_for_the_trainer() -> None:
+    text = "output_dir: out\nper_device_train_batch_size: 4\ndeepspeed: ds.json\n"
+    named = json.dumps({"train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 2, "overlap_com": True}})
+    report = api.validate_text(text, OPTIONS, "train.yaml", {"ds.json": named})
+    assert [file.path for file in report.files] == ["train.yaml", "ds.json"]
+    assert ("ds.json", "DSP004") in codes(report, Severity.ERROR)
+    alone = codes(api.validate_text(named, OPTIONS._replace(context=Context(consumer="trainer")), "ds.json"))
+    assert ("ds.json", "DSP004") in alone
+    assert len(codes(report)) > len(alone)  # the batch sizes of the two differ

@@ -42,6 +42,10 @@ __all__ = [
     "validate_text",
     "validate_together",
 ]
+NAMES_DEEPSPEED: Mapping[Kind, tuple[str, ...]] = {
+    "accelerate": ("deepspeed_config", "deepspeed_config_file"),
+    "trainer": ("deepspeed",),
+}
 Reader = Callable[[str], "Raw | Unreadable | None"]
 
 
@@ -167,7 +171,7 @@ def absent_features() -> frozenset[str]:
 
 
 def companion_of(document: Document, given: Sequence[Document], read: Reader) -> Document | Unreadable | None:
-    """Follow `deepspeed_config_file`: among the files given, then from the working directory, then from the config."""
+    """Follow a DeepSpeed file's name: among the files given, then from the working directory, then from the config."""
     if (name := named_file(document)) is None:
         return None
     by_path = {normpath(one.path): one for one in given}
@@ -183,8 +187,9 @@ def companion_of(document: Document, given: Sequence[Document], read: Reader) ->
 
 
 def named_file(document: Document) -> str | None:
-    """The DeepSpeed file that a config names."""
-    name = document.get("deepspeed_config", "deepspeed_config_file") if document.kind == "accelerate" else None
+    """The DeepSpeed file that an Accelerate config names, or a file of TrainingArguments."""
+    pointer = NAMES_DEEPSPEED.get(document.kind)
+    name = document.get(*pointer) if pointer else None
     return name if isinstance(name, str) else None
 
 

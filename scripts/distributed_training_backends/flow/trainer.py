@@ -1,4 +1,4 @@
-"""A DeepSpeed config inside a file of TrainingArguments, in the hands of the Trainer.
+"""The DeepSpeed config of a file of TrainingArguments, in the hands of the Trainer.
 
 The Trainer compares it with the arguments beside it, so they are part of what it is judged with. Source: transformers
 5.24.0, integrations/deepspeed.py, `HfTrainerDeepSpeedConfig.trainer_config_process`.
@@ -26,15 +26,18 @@ PLAIN = (
 PRECISIONS = ("fp16", "bf16")
 
 
-def inline_deepspeed(document: Document, targets: Targets, context: Context) -> DeepSpeedFile | None:
-    """The mapping below `deepspeed`, with the arguments of the file; None where the file has none."""
+def deepspeed_of(
+    document: Document, companion: Document | None, targets: Targets, context: Context
+) -> DeepSpeedFile | None:
+    """The file that `deepspeed` names, or the mapping below it, with the arguments beside it; None without either."""
     block = document.get("deepspeed")
-    if not isinstance(block, dict) or not block:
+    if companion is None and (not isinstance(block, dict) or not block):
         return None
+    config = companion or document.part("deepspeed", kind="deepspeed")
     compared = dict(arguments(document, targets, context))
     precision = next((name for name in PRECISIONS if compared[name]), "no")
     known = context._replace(mixed_precision=precision, arguments=tuple(compared.items()))
-    return DeepSpeedFile(document.part("deepspeed", kind="deepspeed"), "trainer", targets, known)
+    return DeepSpeedFile(config, "trainer", targets, known)
 
 
 def arguments(document: Document, targets: Targets, context: Context) -> Iterator[tuple[str, Any]]:

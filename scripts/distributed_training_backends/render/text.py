@@ -76,8 +76,10 @@ def summary_of(report: Report, style: Style) -> str:
 
 
 def _fixable(report: Report) -> Iterator[str]:
-    safe = sum(is_fixable(finding.fix, Applicability.SAFE) for file in report.files for finding in file.findings)
-    unsafe = sum(is_fixable(finding.fix, Applicability.UNSAFE) for file in report.files for finding in file.findings)
+    """How many fixes can be made; files that were not given themselves are not changed."""
+    fixes = [finding.fix for file in report.files if file.named_by is None for finding in file.findings]
+    safe = sum(is_fixable(fix, Applicability.SAFE) for fix in fixes)
+    unsafe = sum(is_fixable(fix, Applicability.UNSAFE) for fix in fixes)
     if safe:
         yield f"{safe} fixable with --fix"
     if unsafe:
