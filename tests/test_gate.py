@@ -63,7 +63,7 @@ def test_a_step_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path: 
     beats = tmp_path / "beats"
     child = f"import time\nwhile True:\n    open({str(beats)!r}, 'a').write('x'); time.sleep(0.05)"
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
-    assert gate.status_of([sys.executable, "-c", parent], {}, 3) == 1
+    assert gate.status_of([sys.executable, "-c", parent], {}, 3) == 124
     heard = beats.stat().st_size
     time.sleep(0.5)
     assert beats.stat().st_size == heard > 0
@@ -73,5 +73,19 @@ def test_the_status_of_a_step() -> None:
     assert gate.status_of([sys.executable, "-c", "raise SystemExit(3)"], {}, 60) == 3
     assert gate.run(gate.Step("fine", [sys.executable, "-c", ""]), time.monotonic() + 60)
     assert not gate.run(gate.Step("wrong", [sys.executable, "-c", "raise SystemExit(1)"]), time.monotonic() + 60)
-    look = [sys.executable, "-c", "import sys; raise SystemExit(not 0 < float(sys.argv[1]) <= 6)", gate.LEFT]
-    assert gate.run(gate.Step("timed", look), time.monotonic() + 60)
+
+
+def test_a_step_fails_when_there_is_no_time_left(capsys: pytest.CaptureFixture[str]) -> None:
+    slow = gate.Step("slow", [sys.executable, "-c", "import time; time.sleep(60)"])
+    assert not gate.run(slow, time.monotonic() - 1)
+    assert "slow: FAILED (status 124)" in capsys.readouterr().out
+    assert gate.run(slow._replace(decides=False), time.monotonic() - 1)
+
+
+def test_a_step_is_told_what_the_others_leave() -> None:
+    look = [sys.executable, "-c", "import sys; raise SystemExit(not 6 < float(sys.argv[1]) <= 7)", gate.LEFT]
+    assert gate.run(gate.Step("timed", look), time.monotonic() + 600, later=120)
+
+
+def test_only_times_do_not_decide() -> None:
+    assert [step.name for step in gate.steps(Path("home")) if not step.decides] == ["budgets"]

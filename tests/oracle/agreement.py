@@ -24,10 +24,12 @@ from typing import NamedTuple
 
 from tests.oracle import cases, environment, mutations, promises, tables
 from tests.oracle.cases import Case
-from tests.oracle.client import Library
+from tests.oracle.client import Library, OracleError
 from tests.oracle.comparison import LIBRARY_OF, Comparison, Row
 from tests.oracle.environment import PINS, Environment
 from tests.oracle.shrink import smallest
+
+import releases
 
 RELEASES: dict[Library, tuple[str, ...]] = {
     "accelerate": (
@@ -103,19 +105,32 @@ class Group(NamedTuple):
     times: int
 
 
-def compare(
-    home: Environment, library: Library, release: str, drawn: Sequence[Case], until: float
-) -> tuple[list[Row], list[Group]]:
+class Result(NamedTuple):
+    """What came of one release; `failure` says why it could not be asked to the end, apart from time."""
+
+    rows: Sequence[Row] = ()
+    groups: Sequence[Group] = ()
+    failure: str = ""
+
+
+def compare(home: Environment, library: Library, release: str, drawn: Sequence[Case], until: float) -> Result:
     """Compare all cases for one release, as far as time allows, and shrink one disagreement of each kind."""
     rows: list[Row] = []
     with Comparison(home, library, release) as comparison:
-        for number, case in enumerate(drawn):
-            if time.monotonic() > until:
-                print(f"{library} {release}: no time for {len(drawn) - number} of {len(drawn)} cases", file=sys.stderr)
-                return rows, [Group(members[0], members[0], len(members)) for members in by_signature(rows)]
-            rows += comparison.rows(case)
-        print(f"{library} {release}: {len(rows)} comparisons, {comparison.oracle.asked} new", file=sys.stderr)
-        return rows, [shrunk(comparison, members) for members in by_signature(rows)]
+        try:
+            for number, case in enumerate(drawn):
+                if time.monotonic() > until:
+                    left = f"no time for {len(drawn) - number} of {len(drawn)} cases"
+                    print(f"{library} {release}: {left}", file=sys.stderr)
+                    break
+                rows += comparison.rows(case)
+            print(f"{library} {release}: {len(rows)} comparisons, {comparison.oracle.asked} new", file=sys.stderr)
+            return Result(rows, [shrunk(comparison, members, until) for members in by_signature(rows)])
+        except (OracleError, environment.EnvironmentIncompleteError, releases.ReleaseError) as error:
+            print(f"{library} {release}: {error}", file=sys.stderr)
+            return Result(
+                rows, [Group(members[0], members[0], len(members)) for members in by_signature(rows)], str(error)
+            )
 
 
 def by_signature(rows: Iterable[Row]) -> list[list[Row]]:
@@ -126,17 +141,18 @@ def by_signature(rows: Iterable[Row]) -> list[list[Row]]:
     return list(groups.values())
 
 
-def shrunk(comparison: Comparison, members: list[Row]) -> Group:
+def shrunk(comparison: Comparison, members: list[Row], until: float) -> Group:
+    """The shortest of the configs with one disagreement, made as small as time allows."""
     row = min(members, key=lambda member: len(member.case.text))
 
     def shows(case: Case) -> bool:
-        return comparison.row(case, row.reader).signature == row.signature
+        return time.monotonic() < until and comparison.row(case, row.reader).signature == row.signature
 
     small = smallest(row.case, shows)
     return Group(row, comparison.row(small, row.reader), len(members))
 
 
-def merged(groups: Iterable[Group]) -> list[Group]:
+def merged(groups: Iterable[Group]) -> Sequence[Group]:
     """One group for each signature over all releases, smallest config first."""
     found: dict[tuple[str, ...], Group] = {}
     for group in groups:
@@ -174,13 +190,14 @@ def chosen(options: argparse.Namespace) -> list[tuple[Library, str]]:
     return sorted(pairs, key=lambda pair: PINS[pair[0]] != pair[1])
 
 
-def run(options: argparse.Namespace, home: Environment, until: float) -> tuple[list[Row], list[Group]]:
+def run(options: argparse.Namespace, home: Environment, until: float) -> Result:
+    """Compare all releases that are asked for, two at a time."""
     fresh = secrets.randbelow(10**6)
     print(f"seed {options.seed if options.seed is not None else f'{FIXED_SEED} and {fresh}'}", file=sys.stderr)
     sources = Sources(cases.corpus(), list(cases.own()), options.seed, fresh)
     newest_amount, older_amount = AMOUNTS[options.size]
 
-    def job(pair: tuple[Library, str]) -> tuple[list[Row], list[Group]]:
+    def job(pair: tuple[Library, str]) -> Result:
         library, release = pair
         newest = PINS[library] == release
         amount = newest_amount if newest or options.size == "quick" else older_amount
@@ -188,7 +205,11 @@ def run(options: argparse.Namespace, home: Environment, until: float) -> tuple[l
 
     with ThreadPoolExecutor(WORKERS) as pool:
         results = list(pool.map(job, chosen(options)))
-    return [row for rows, _ in results for row in rows], merged(group for _, groups in results for group in groups)
+    return Result(
+        [row for result in results for row in result.rows],
+        merged(group for result in results for group in result.groups),
+        "\n".join(result.failure for result in results if result.failure),
+    )
 
 
 def write(folder: Path, rows: Sequence[Row], groups: Sequence[Group]) -> None:
@@ -211,14 +232,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except environment.EnvironmentIncompleteError as error:
         print(error, file=sys.stderr)
         return 2
-    rows, groups = run(options, home, until)
+    rows, groups, failure = run(options, home, until)
     folder = options.output or home.home / "agreement"
     write(folder, rows, groups)
     print(tables.markdown(rows))
     for group in groups[:SHOWN]:
         print(tables.disagreement(*group))
     print(f"{len(groups)} kinds of disagreement; everything is in {folder}", file=sys.stderr)
-    not_kept = promises.broken(rows) if rows else ["nothing was compared"]
+    not_kept = [*(promises.broken(rows) if rows else ["nothing was compared"]), *failure.splitlines()]
     print("\n".join(not_kept), file=sys.stderr)
     return int(bool(not_kept))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from threading import Timer
 from types import TracebackType
 from typing import Any, Literal, TypeAlias
 
@@ -32,8 +34,18 @@ SOURCES: dict[Library, tuple[str, ...]] = {
 }
 
 
+# A worker ends a case that hangs by itself after two minutes; one that says nothing for so long is stuck.
+ANSWERS_WITHIN = 300
+# Workers of one release that may die, each on a case of its own, before it is given up.
+DEATHS = 5
+
+
 class OracleError(Exception):
-    """A worker did not start or died."""
+    """A worker did not start, or died again and again."""
+
+
+class WorkerDiedError(Exception):
+    """A worker ended without an answer."""
 
 
 def source_version(library: Library) -> str:
@@ -64,23 +76,30 @@ class Worker(AbstractContextManager["Worker"]):
 
     def _read(self) -> Answer:
         assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            raise OracleError(f"the worker of {self.name} died; DTB_ORACLE_DEBUG=1 shows what it said")
+        stuck = Timer(ANSWERS_WITHIN, self.process.kill)
+        stuck.start()
+        try:
+            line = self.process.stdout.readline()
+        finally:
+            stuck.cancel()
+        if not line.endswith("\n"):
+            raise WorkerDiedError(f"{self.name}: a worker ended with status {self.process.wait()}")
         answer: Answer = json.loads(line)
         return answer
 
     def ask(self, case: Answer) -> Answer:
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(case) + "\n")
-        self.process.stdin.flush()
+        with contextlib.suppress(OSError):  # it is gone already, and reading tells how
+            self.process.stdin.write(json.dumps(case) + "\n")
+            self.process.stdin.flush()
         return self._read()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.close()
+        with contextlib.suppress(OSError):  # what could not be written to a dead one
+            self.process.stdin.close()
         self.process.kill()  # it holds nothing, and an interpreter with torch in it takes seconds to go by itself
         self.process.wait()
 
@@ -98,7 +117,7 @@ class Oracle(AbstractContextManager["Oracle"]):
         self.environment, self.library, self.release = environment, library, release
         self.worker: Worker | None = None
         self.prefix = f"{source_version(library)} {library} {release} "
-        self.asked = 0
+        self.asked = self.deaths = 0
         self.store = sqlite3.connect(environment.cache, timeout=60, check_same_thread=False)
         self.store.execute("create table if not exists verdicts (question text primary key, answer text)")
 
@@ -109,21 +128,38 @@ class Oracle(AbstractContextManager["Oracle"]):
         if known:
             answer: Answer = json.loads(known[0])
             return answer
-        if self.worker is None:
-            self.worker = Worker(self.environment, self.library, self.release)
         self.asked += 1
-        answer = self.worker.ask(case)
+        answer = self._from_worker(case)
         if answer["verdict"] != "failed":  # a crash or a timeout may have been the machine's
             self.store.execute("insert or replace into verdicts values (?, ?)", (question, json.dumps(answer)))
             self.store.commit()
         return answer
 
+    def _from_worker(self, case: Answer) -> Answer:
+        """Ask the worker. One that dies is followed by another, and the case that two die of gets no answer."""
+        for _ in range(2):
+            try:
+                if self.worker is None:
+                    self.worker = Worker(self.environment, self.library, self.release)
+                return self.worker.ask(case)
+            except WorkerDiedError as error:
+                print(error, file=sys.stderr)
+                self.deaths += 1
+                self._end_worker()
+                if self.deaths > DEATHS:
+                    raise OracleError(f"{self.library} {self.release}: {self.deaths} workers died") from error
+        return {"verdict": "failed", "error": {"type": "WorkerDied", "message": "two workers died of this case"}}
+
+    def _end_worker(self) -> None:
+        if self.worker is not None:
+            self.worker.__exit__(None, None, None)
+            self.worker = None
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.store.close()
-        if self.worker is not None:
-            self.worker.__exit__(kind, error, trace)
+        self._end_worker()
 
 
 if sys.platform == "win32":
