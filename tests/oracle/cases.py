@@ -1,15 +1,17 @@
 """What the oracle and the validator are asked about, and how a case's open questions are answered for the oracle.
 
 A config leaves open what the launch command or the training script gives. The oracle must be told something, and
-what it is told must never be what it refuses: eight processes where the file names no number, an address where
-there are several machines, a plain ZeRO-2 file in the place of one that is not at hand, arguments of the script that
-equal what a DeepSpeed file says already. The validator gets no such answers: it must not need them.
+what it is told must never be what it refuses: eight processes where the file names no number, or as many as its
+parallel sizes ask for; an address where there are several machines; a plain ZeRO-2 file in the place of one that is
+not at hand; arguments of the script that equal what a DeepSpeed file says already. The validator gets no such answers:
+it must not need them.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -30,6 +32,7 @@ CORPUS_FOLDERS: dict[str, Kind] = {
     "fsdp_config": "fsdp",
 }
 PROCESSES = 8
+MOST_PROCESSES = 4096
 ADDRESS = "10.0.0.1"
 ZERO_2 = json.dumps(
     {
@@ -89,7 +92,8 @@ def questions(case: Case) -> dict[str, Question]:
     files = {**case.companions, case.file: case.text}
     asked: Question = {"files": files, "config": case.file}
     if case.kind == "accelerate":
-        return {"launch": {"mode": "launch", **asked, "flags": flags(case.data), "gpus": PROCESSES}}
+        gpus = max(PROCESSES, processes(case.data))
+        return {"launch": {"mode": "launch", **asked, "flags": flags(case.data), "gpus": gpus}}
     if case.kind == "quantization":
         asked = {"mode": "quantization", "fields": case.data}
         return {reader: {**asked, "reader": reader} for reader in ("accelerate", "transformers")}
@@ -114,11 +118,19 @@ def flags(config: Any) -> list[str]:
     given: list[str] = []
     local = config.get("compute_environment", "LOCAL_MACHINE") == "LOCAL_MACHINE"
     if local and config.get("num_processes") in (None, -1, "auto"):
-        given += ["--num_processes", str(PROCESSES)]
+        given += ["--num_processes", str(processes(config))]
     machines = config.get("num_machines")
     if is_integer(machines) and machines > 1 and not config.get("main_process_ip"):
         given += ["--main_process_ip", ADDRESS]
     return given
+
+
+def processes(config: Any) -> int:
+    """As many processes as the parallel sizes of a file ask for, or else PROCESSES."""
+    block = config.get("parallelism_config") if isinstance(config, dict) else None
+    sizes = block.items() if isinstance(block, dict) else ()
+    product = math.prod(size for key, size in sizes if str(key).endswith("_size") and positive(size))
+    return product if 1 < product <= MOST_PROCESSES else PROCESSES
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ class Comparison(AbstractContextManager["Comparison"]):
         truths = {reader: truth_of(answer, case.kind) for reader, answer in answers.items()}
         if len(truths) > 1:
             yield self._row(case, ANY_READER, truth_for_any(truths))
-        if case.kind == "quantization":  # the validator cannot be told which of the two reads it
+        if case.kind == "quantization":  # the validator cannot be told which of the two readers it is for
             return
         for reader, truth in truths.items():
             yield self._row(case, reader, truth)

@@ -19,8 +19,7 @@ def broken(rows: Iterable[Row]) -> list[str]:
     """One line for each promise that is not kept."""
     main = [row for row in rows if is_main(row) and row.outcome != "left out"]
     real = [row for row in main if row.case.group == "corpus"]
-    # A change may leave a quantization file with the names of one of its two readers; it is then judged for that one.
-    changed = [row for row in main if row.case.group in KINDS and row.case.kind != "quantization"]
+    changed = [row for row in main if row.case.group in KINDS]
     return [*false_errors(real), *disagreeing(main, release_name, RELEASE), *disagreeing(changed, group_name, CHANGE)]
 
 

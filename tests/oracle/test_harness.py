@@ -62,6 +62,14 @@ def test_nothing_is_added_where_nothing_is_open() -> None:
     assert list(asked["files"]) == ["config.yaml"]
 
 
+def test_the_number_of_processes_follows_the_parallel_sizes() -> None:
+    sizes = {"parallelism_config_dp_shard_size": 4, "parallelism_config_tp_size": 4}
+    asked = questions(accelerate_case(distributed_type="FSDP", parallelism_config=sizes))["launch"]
+    assert (asked["flags"], asked["gpus"]) == (["--num_processes", "16"], 16)
+    asked = questions(accelerate_case(distributed_type="FSDP", num_processes=4, parallelism_config=sizes))["launch"]
+    assert asked["flags"] == []
+
+
 def test_batch_arithmetic_and_arguments_follow_the_deepspeed_file() -> None:
     asked = questions(deepspeed_case(ZERO))
     assert {reader: question["world_size"] for reader, question in asked.items()} == dict.fromkeys(asked, 8)
