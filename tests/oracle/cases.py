@@ -145,12 +145,19 @@ class Batch:
     def of(cls, config: Mapping[str, Any]) -> Batch:
         total, micro = config.get("train_batch_size"), positive(config.get("train_micro_batch_size_per_gpu"))
         steps = positive(config.get("gradient_accumulation_steps")) or 1
+        model, experts = size(config, "tensor_parallel", "autotp_size"), size(config, "expert_parallel", "autoep_size")
         if micro is None:
-            return cls(max(1, total // steps) if is_integer(total) else 2, steps, 1)
-        processes = 1
-        if is_integer(total) and total % (micro * steps) == 0:
-            processes = max(1, total // (micro * steps))
-        return cls(micro, steps, processes)
+            return cls(max(1, total // steps) if is_integer(total) else 2, steps, model)
+        if is_integer(total) and total >= micro * steps and total % (micro * steps) == 0:
+            return cls(micro, steps, model * (total // (micro * steps)))
+        return cls(micro, steps, model * experts)
+
+
+def size(config: Mapping[str, Any], block: str, key: str) -> int:
+    """How many processes a feature of a DeepSpeed file takes together."""
+    found = config.get(block)
+    asked = positive(found.get(key)) if isinstance(found, dict) else None
+    return asked if asked is not None and asked <= MOST_PROCESSES else 1
 
 
 def same_values(config: Mapping[str, Any], batch: Batch) -> dict[str, Any]:
@@ -158,7 +165,7 @@ def same_values(config: Mapping[str, Any], batch: Batch) -> dict[str, Any]:
     optimizer, scheduler = parameters(config, "optimizer"), parameters(config, "scheduler")
     given: dict[str, Any] = {"per_device_train_batch_size": batch.micro, "gradient_accumulation_steps": batch.steps}
     numbers = (("lr", "learning_rate"), ("weight_decay", "weight_decay"), ("eps", "adam_epsilon"))
-    given |= {argument: optimizer[key] for key, argument in numbers if is_number(optimizer.get(key))}
+    given |= {argument: optimizer[key] for key, argument in numbers if isinstance(optimizer.get(key), int | float)}
     betas = optimizer.get("betas")
     if isinstance(betas, list) and len(betas) == 2:
         given["adam_beta1"], given["adam_beta2"] = betas

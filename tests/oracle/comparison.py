@@ -27,8 +27,12 @@ LIBRARY_OF: dict[Kind, Library] = {
 LEFT_OUT = (
     (re.compile(r"existing deepspeed config.*Received: /", re.DOTALL), "an absolute deepspeed_config_file is missing"),
     (re.compile(r"No module named|torch_xla"), "a package is missing"),
-    (re.compile(r"is not available|not installed|requires the library"), "a package is missing"),
+    (
+        re.compile(r"is not available|not installed|requires the library|make sure it is installed"),
+        "a package is missing",
+    ),
     (re.compile(r"No such file or directory: b?'/"), "a folder of another machine is missing"),
+    (re.compile(r"determine model policy automatically"), "the oracle's model is none that DeepSpeed can split"),
 )
 # A DeepSpeed file does not say how many processes there are, and may ask for more than the ones it is given.
 TOO_FEW_PROCESSES = re.compile(r"bigger than default world size|must divide the stage size|_pycute/layout")

@@ -9,6 +9,7 @@ import contextlib
 import os
 import shutil
 import sys
+import types
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -138,7 +139,10 @@ def file_system(folder: str) -> str:
 
     os.makedirs = lambda path, *a, **k: make(path, *a, **k) if inside(path) else None
     shutil.rmtree = lambda path, *a, **k: remove(path, *a, **k) if inside(path) else None  # type: ignore[assignment]
-    return "folders outside the sandbox are neither made nor removed"
+    writers = types.ModuleType("torch.utils.tensorboard")
+    vars(writers)["SummaryWriter"] = MagicMock
+    sys.modules["torch.utils.tensorboard"] = writers
+    return "folders outside the sandbox are neither made nor removed, and TensorBoard's writer writes nothing"
 
 
 def accelerate_backend() -> str:

@@ -53,6 +53,8 @@ LOADED_EARLY = (
     "deepspeed.ops.lamb",
     "deepspeed.ops.lion",
 )
+# This release counts the processes before it sets up its own communication, so that a script has to do it.
+COUNTS_FIRST = "0.9.0"
 RESOLVED = (
     "train_batch_size",
     "train_micro_batch_size_per_gpu",
@@ -134,7 +136,6 @@ def read_by_deepspeed(run: Run) -> None:
     """`deepspeed.initialize(config=…)` on two linear layers."""
     import deepspeed
     import hjson
-    import torch
     from deepspeed.runtime.config_utils import dict_raise_error_on_duplicate_keys
     from tests.oracle.tracing import Traced, unread
 
@@ -145,7 +146,10 @@ def read_by_deepspeed(run: Run) -> None:
     model = layers()
     options: dict[str, Any] = {"model_parameters": model.parameters()}
     if "optimizer" not in config:
-        options = {"optimizer": torch.optim.AdamW(model.parameters(), lr=1e-3)}
+        optimizer_type = script_optimizer(config, "offload_optimizer", "cpu_offload")
+        options = {"optimizer": optimizer_type(model.parameters(), lr=1e-3)}
+    if deepspeed.__version__ == COUNTS_FIRST:
+        deepspeed.init_distributed()
     run.stage = "engine"
     engine, *_ = deepspeed.initialize(model=model, config=traced, **options)
     run.facts |= describe(engine)
@@ -170,7 +174,8 @@ def read_by_accelerate(run: Run) -> None:
     run.stage = "prepare"
     model = layers()
     model.config = types.SimpleNamespace(hidden_size=HIDDEN_SIZE)
-    optimizer_type = DummyOptim if "optimizer" in config else torch.optim.AdamW
+    # Accelerate itself replaces the optimizer where `offload_optimizer` says so
+    optimizer_type = DummyOptim if "optimizer" in config else script_optimizer(config, "cpu_offload")
     optimizer = optimizer_type(model.parameters(), lr=1e-3)
     loader = torch.utils.data.DataLoader(list(range(64)), batch_size=run.arguments.get("batch_size", 2))
     things = [model, optimizer, loader]
@@ -232,6 +237,17 @@ def layers() -> Any:
     import torch
 
     return torch.nn.Sequential(torch.nn.Linear(HIDDEN_SIZE, HIDDEN_SIZE), torch.nn.Linear(HIDDEN_SIZE, HIDDEN_SIZE))
+
+
+def script_optimizer(config: dict[str, Any], *offloading: str) -> Any:
+    """The optimizer that a script brings along: AdamW, in DeepSpeed's edition for the CPU where one of these is set."""
+    import torch
+    from deepspeed.ops.adam import DeepSpeedCPUAdam
+
+    zero = config.get("zero_optimization")
+    asked = [zero.get(name) for name in offloading] if isinstance(zero, dict) else []
+    on_cpu = [value.get("device") in ("cpu", "nvme") if isinstance(value, dict) else value is True for value in asked]
+    return DeepSpeedCPUAdam if any(on_cpu) else torch.optim.AdamW
 
 
 def describe(engine: Any) -> Answer:

@@ -64,9 +64,13 @@ FACTS: Mapping[str, Callable[[Reading], Any]] = {
     "@dynamic_scale": lambda reading: reading.value("fp16.loss_scale") == 0,
     "@w_mode": lambda reading: "adam_w_mode" in reading.block("optimizer.params"),
     "@interval_below_update": interval_below_update,
-    "@any_batch_size": lambda reading: any(
-        name in reading.document.data
-        for name in ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+    # Accelerate, and with it the Trainer, writes batch sizes into every config that has none
+    "@any_batch_size": lambda reading: (
+        reading.file.huggingface
+        or any(
+            name in reading.document.data
+            for name in ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+        )
     ),
     "@tested": is_tested,
     "@tp_sizes_differ": lambda reading: (

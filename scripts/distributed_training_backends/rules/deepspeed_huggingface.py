@@ -150,7 +150,7 @@ def cpu_offload_needs_cpu_optimizer(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     `_configure_optimizer`; accelerate 1.15.0, `_prepare_deepspeed`.
     """
     reading = read(deepspeed)
-    if reading is None or reading.written("optimizer") or not reading.cpu_optimizer or reading.stage == 0:
+    if reading is None or reading.written("optimizer") or not reading.cpu_optimizer:
         return
     if not reading.value("zero_force_ds_cpu_optimizer"):
         return

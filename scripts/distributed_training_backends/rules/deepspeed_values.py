@@ -129,7 +129,12 @@ def block_lacks_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 
 def is_passed_over(reading: Reading, entry: Entry) -> bool:
-    """Tell whether the entry is `bfloat16` beside `bf16`, which is read instead."""
+    """Tell whether nobody looks at a block: `bfloat16` beside `bf16`, `params` without a `type`.
+
+    The Trainer does look for the learning rate among the parameters before it knows the type.
+    """
+    if entry.path in ("optimizer.params", "scheduler.params"):
+        return reading.document.get(*entry.pointer[:-1], "type") is None and reading.file.consumer != "trainer"
     return entry.path == "bfloat16" and reading.document.get("bf16") is not None
 
 
