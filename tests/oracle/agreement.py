@@ -146,10 +146,11 @@ def shrunk(comparison: Comparison, members: list[Row], until: float) -> Group:
     row = min(members, key=lambda member: len(member.case.text))
 
     def shows(case: Case) -> bool:
-        return time.monotonic() < until and comparison.row(case, row.reader).signature == row.signature
+        found = comparison.row(case, row.reader) if time.monotonic() < until else None
+        return found is not None and found.signature == row.signature
 
-    small = smallest(row.case, shows)
-    return Group(row, comparison.row(small, row.reader), len(members))
+    small = comparison.row(smallest(row.case, shows), row.reader)
+    return Group(row, small or row, len(members))
 
 
 def merged(groups: Iterable[Group]) -> Sequence[Group]:
