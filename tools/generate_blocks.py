@@ -45,8 +45,8 @@ def tour() -> str:
 
 
 def agreement() -> str:
-    """The table that the last full comparison with the real libraries wrote."""
-    return AGREEMENT.read_text(encoding="utf-8") if AGREEMENT.is_file() else ""
+    """The table that the last full comparison with the real libraries wrote, without the sections below it."""
+    return AGREEMENT.read_text(encoding="utf-8").split("\n## ")[0] if AGREEMENT.is_file() else ""
 
 
 def targets() -> str:

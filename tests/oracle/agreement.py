@@ -111,6 +111,7 @@ class Result(NamedTuple):
     rows: Sequence[Row] = ()
     groups: Sequence[Group] = ()
     failure: str = ""
+    seeds: str = ""
 
 
 def compare(home: Environment, library: Library, release: str, drawn: Sequence[Case], until: float) -> Result:
@@ -194,7 +195,8 @@ def chosen(options: argparse.Namespace) -> list[tuple[Library, str]]:
 def run(options: argparse.Namespace, home: Environment, until: float) -> Result:
     """Compare all releases that are asked for, two at a time."""
     fresh = secrets.randbelow(10**6)
-    print(f"seed {options.seed if options.seed is not None else f'{FIXED_SEED} and {fresh}'}", file=sys.stderr)
+    seeds = f"{FIXED_SEED} and {fresh}" if options.seed is None else str(options.seed)
+    print(f"seed {seeds}", file=sys.stderr)
     sources = Sources(cases.corpus(), list(cases.own()), options.seed, fresh)
     newest_amount, older_amount = AMOUNTS[options.size]
 
@@ -210,15 +212,16 @@ def run(options: argparse.Namespace, home: Environment, until: float) -> Result:
         [row for result in results for row in result.rows],
         merged(group for result in results for group in result.groups),
         "\n".join(result.failure for result in results if result.failure),
+        seeds,
     )
 
 
-def write(folder: Path, rows: Sequence[Row], groups: Sequence[Group]) -> None:
+def write(folder: Path, result: Result) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     texts = {
-        "agreement.json": json.dumps([tables.record(row) for row in rows], indent=1),
-        "agreement.md": tables.markdown(rows),
-        "disagreements.md": "\n".join(tables.disagreement(*group) for group in groups),
+        "agreement.json": json.dumps([tables.record(row) for row in result.rows], indent=1),
+        "agreement.md": tables.markdown(result.rows, result.seeds),
+        "disagreements.md": "\n".join(tables.disagreement(*group) for group in result.groups),
     }
     for name, text in texts.items():
         (folder / name).write_text(text + "\n", encoding="utf-8", errors="replace")
@@ -233,14 +236,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except environment.EnvironmentIncompleteError as error:
         print(error, file=sys.stderr)
         return 2
-    rows, groups, failure = run(options, home, until)
+    result = run(options, home, until)
     folder = options.output or home.home / "agreement"
-    write(folder, rows, groups)
-    print(tables.markdown(rows))
-    for group in groups[:SHOWN]:
+    write(folder, result)
+    print(tables.markdown(result.rows, result.seeds))
+    for group in result.groups[:SHOWN]:
         print(tables.disagreement(*group))
-    print(f"{len(groups)} kinds of disagreement; everything is in {folder}", file=sys.stderr)
-    not_kept = [*(promises.broken(rows) if rows else ["nothing was compared"]), *failure.splitlines()]
+    print(f"{len(result.groups)} kinds of disagreement; everything is in {folder}", file=sys.stderr)
+    broken = promises.broken(result.rows) if result.rows else ["nothing was compared"]
+    not_kept = [*broken, *result.failure.splitlines()]
     print("\n".join(not_kept), file=sys.stderr)
     return int(bool(not_kept))
 

@@ -9,8 +9,14 @@ from typing import Any
 from tests.oracle.comparison import ANY_READER, Row
 from tests.oracle.environment import order
 from tests.oracle.mutations import KINDS
+from tests.oracle.reasons import left
 
 OUTCOMES = ("agree", "false error", "missed", "left out")
+ABOUT = """Real configs, the rules' examples and mutations of both (drop, rename, misspell, retype, move, combine),
+drawn with seed {seeds}. Left out are refusals that are not the config's: a package, a folder or a device that is
+missing. A DeepSpeed or quantization file counts as refused where each of its readers refuses it; of older releases
+nobody else is asked once one takes it.
+"""
 NAMES = {"accelerate": "Accelerate", "deepspeed": "DeepSpeed"}
 
 
@@ -19,14 +25,19 @@ def is_main(row: Row) -> bool:
     return row.case.kind != "deepspeed" or row.reader == ANY_READER
 
 
-def markdown(rows: Sequence[Row]) -> str:
-    """The whole agreement table."""
+def markdown(rows: Sequence[Row], seeds: str) -> str:
+    """The page about a comparison. Up to the first heading it is what the README shows."""
     main = [row for row in rows if is_main(row)]
     readers = [row for row in rows if not is_main(row)]
     parts = [
         table("release", main, lambda row: (row.library, order(row.release)), release_name),
+        ABOUT.format(seeds=seeds),
+        "## By what was compared\n",
         table("what was compared", main, group_order, group_name),
+        "## By who reads a DeepSpeed file\n" if readers else "",
         table("who reads the DeepSpeed file", readers, lambda row: row.reader, lambda row: row.reader),
+        "## What is left\n",
+        "\n".join(left(main)) or "Nothing.",
     ]
     return "\n".join(part for part in parts if part)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.oracle import comparison, liveness, mutations, tables
+from tests.oracle import comparison, liveness, mutations, reasons, tables
 from tests.oracle.agreement import FIXED_SEED, RELEASES, by_signature, merged
 from tests.oracle.cases import Case, own, questions
 from tests.oracle.comparison import Row, Truth, truth_for_any, truth_of
@@ -205,7 +205,16 @@ def test_disagreements_are_grouped_by_reason() -> None:
 
 def test_table_counts() -> None:
     rows = [row("rejected", "accepted"), row("accepted", "accepted"), row("undecided", "accepted")]
-    assert "| Accelerate 1.15.0 | 2 | 1 | 0 | 1 | 1 | 50.0 % |" in tables.markdown(rows)
+    page = tables.markdown(rows, "7")
+    assert "| Accelerate 1.15.0 | 2 | 1 | 0 | 1 | 1 | 50.0 % |" in page
+    assert "- missed, accelerate, 1 in 1.15.0: not explained yet: ValueError in accelerate/a.py:f" in page
+    assert "seed 7." in page.split("\n## ")[0]
+
+
+def test_what_is_left_has_its_reason() -> None:
+    open_address = row("rejected", "accepted", "The hostname of the rendezvous endpoint '${HEAD}:29500' must be …")
+    assert "shell variable" in reasons.reason_for(open_address)
+    assert not reasons.reason_for(row("rejected", "accepted", "The hostname of the rendezvous endpoint '-:1' must be"))
 
 
 def test_groups_of_several_releases_are_merged() -> None:
