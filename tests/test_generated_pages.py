@@ -10,8 +10,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import generate_api_reference
+import generate_config_keys
 import generate_versions
-from distributed_training_backends.knowledge import accelerate, accelerate_api
+from distributed_training_backends.knowledge import accelerate, accelerate_api, deepspeed
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.rules import catalog
 from distributed_training_backends.rules.registry import RULES
@@ -22,6 +23,7 @@ from release_changes import changes
 catalog.load()
 MAKERS: dict[str, Callable[[], Iterable[str]]] = {
     "api-reference.md": generate_api_reference.page,
+    "config-keys.md": generate_config_keys.page,
     "versions.md": generate_versions.page,
 }
 DEFECTS: list[dict[str, Any]] = load_json("known_defects.json")["defects"]
@@ -115,6 +117,28 @@ def test_keys_that_a_file_cannot_set_are_those_of_the_rule(reference: dict[str, 
     ignored = re.findall(r"^\| `(\w+)` .*has no effect", reference["Config file"], re.MULTILINE)
     assert set(ignored) == {"rdzv_backend", "same_network", "enable_cpu_affinity", "downcast_bf16", "tpu_use_sudo"}
     assert all(f"`{name}`" in RULES["ACC030"].documentation for name in ignored)
+
+
+def test_every_key_of_deepspeed_and_of_fsdp_config_is_there() -> None:
+    text = (PAGES / "config-keys.md").read_text("utf-8")
+    known = deepspeed.for_release(deepspeed.releases()[-1])
+    paths = {key.path for key in known.keys.values() if "*" not in key.path}
+    assert [path for path in paths if f"| `{path}` |" not in text and not known.section_at(path)] == []
+    assert [path for path in known.removed if f"| `{path}` |" not in text] == []
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        # runtime/config.py, runtime/zero/config.py of deepspeed 0.19.8; training_args.py of transformers 5.24.0
+        "| `zero_optimization.stage3_prefetch_bucket_size` | elements that are gathered ahead | integer ≥ 0 | 50000000",
+        "| `zero_optimization.offload_optimizer.device` | none, cpu or nvme | one of none, cpu, nvme | none |",
+        "| `sparse_attention` | until 0.19.6 | since 0.19.7 |",
+        "| `version` | 1 or 2 | 2 |  | since 5.0 |",
+    ],
+)
+def test_rows_of_keys_say_what_the_source_says(row: str) -> None:
+    assert row in (PAGES / "config-keys.md").read_text("utf-8")
 
 
 def test_known_defects_fit_their_schema() -> None:

@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator
 import measure_lookup
 from distributed_training_backends import api, cli_lookup
 from distributed_training_backends.lookup.index import the_index
+from distributed_training_backends.lookup.query import lone_name
 from distributed_training_backends.lookup.sections import parse_page
 from distributed_training_backends.model import LookupReport
 from distributed_training_backends.render.lookup import lookup_data
@@ -77,6 +78,24 @@ def test_a_heading_that_repeats_its_parents_is_part_of_its_section() -> None:
 @pytest.mark.parametrize("query", ["FSD001", "fsd001", "`FSD001`", "error[FSD001]", "fsdp-value"])
 def test_a_rule_finds_its_section_first(query: str) -> None:
     assert references(api.look_up(query))[0] == "references/rules/fsdp.md#fsd001"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("fsdp_version: 2", "fsdp_version"),
+        ("--fsdp-version 2", "--fsdp-version"),
+        ("DeepSpeedPlugin(zero_stage=3, gradient_clipping=1.0)", "DeepSpeedPlugin"),
+        ("fsdp_config: {fsdp_version: 2, fsdp_offload_params: true}", "fsdp_config"),
+        ("'zero_stage'", "zero_stage"),
+        ("local sgd", ""),
+        ("ValueError: nothing", ""),
+        ("fsdp_version is ignored", ""),
+        ("torch.distributed.elastic: failed (exitcode: 1) local_rank: 0 (pid: 42)", ""),
+    ],
+)
+def test_a_name_that_stands_alone(text: str, name: str) -> None:
+    assert lone_name(text) == name
 
 
 def test_limit_and_offset_walk_through_all_that_fits() -> None:

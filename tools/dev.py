@@ -78,6 +78,7 @@ def test(arguments: list[str]) -> int:
         ["-m", "mypy"],
         ["tools/generate_rule_pages.py", "--check"],
         ["tools/generate_api_reference.py", "--check"],
+        ["tools/generate_config_keys.py", "--check"],
         ["tools/generate_versions.py", "--check"],
         ["-m", "pytest", "-n", "auto"],
     ]

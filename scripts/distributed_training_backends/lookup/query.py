@@ -89,5 +89,6 @@ def lone_name(text: str) -> str:
     bare = _AROUND.sub("", name)
     if chunks(bare) != [bare] or is_problem(bare):
         return ""
-    is_value = len(value.split()) <= 1 or value.endswith((")", "}", "]"))
+    opening = joint.strip("=: ") or value[:1]
+    is_value = len(value.split()) <= 1 or opening + value[-1] in ("()", "{}", "[]")
     return bare if not joint or (is_value and (joint.strip() or is_name(bare))) else ""

@@ -25,11 +25,13 @@ class Tuning(NamedTuple):
     alone: float = 20.0  # how much less words count where a name alone is asked for
     title: float = 3.0  # a heading whose words are all asked for
     opening: float = 0.3  # factor for what stands above the first section of a page, and for a heading without text
+    table: float = 0.8  # factor for generated tables, where more than a name is asked for
     release: float = 0.7  # factor for the list of what a release changed
 
 
 TUNING = Tuning()
 NAME_SATURATION = 3.0
+TABLES = ("api-reference.md", "config-keys.md")
 LEAST_SHARE = 0.25  # of the best score; what is below says nothing about the question
 _RELEASE = re.compile(r"\w+ \d+(?:\.\d+)+")
 
@@ -103,6 +105,8 @@ def fitted(score: float, number: int, query: Query, index: Index, title: float, 
     if shared:
         whole, asked = weight_of(own, index), weight_of(query.words, index)
         score += title * shared * (shared / whole) * sqrt(shared / asked)
+    if not query.alone and section.page.endswith(TABLES):
+        score *= tuning.table
     if _RELEASE.fullmatch(section.title):
         score *= tuning.release
     return score * tuning.opening if section.level == 1 or not section.units else score
