@@ -26,8 +26,9 @@ Choose a training backend of Hugging Face Accelerate for this run, and write the
 
 {facts(known)}
 
-1. Read {uri_of("SKILL.md")}, or call lookup_reference with "choosing a backend". Take the simplest backend that fits.
-2. Say what decides: the memory for weights, gradients, optimizer and activations per device, and the interconnect.
+1. Read {uri_of("references/choosing.md")} and {uri_of("references/memory.md")}; if you cannot read resources, ask
+   lookup_reference for "which backend" and for what you need to know. Take the simplest backend that fits.
+2. Say what decides: the memory for weights, gradients, optimizer and activations per device, and the links.
 3. Write the config, for the releases that are installed (`pip list` tells; ask if you cannot run it).
 4. Call validate_config with the text of the config and these releases, mend what it finds, and call it again until no
    error and no warning is left.
@@ -43,7 +44,8 @@ Find out why this training run failed or hangs, and mend it.
 {facts(known)}
 
 1. Find the first error of the first process that failed; what other processes say later is often only an echo.
-2. Call lookup_reference with that line, without paths, addresses and numbers that are particular to the run.
+2. Call lookup_reference with that line, without paths, addresses and numbers that are particular to the run. What
+   hangs or says nothing: {uri_of("references/troubleshooting.md")}.
 3. Call validate_config with the text of the config and the releases that ran: a setting that is ignored or refused is
    a frequent cause.
 4. Name the cause and what shows it. If two causes are possible, say which check tells them apart.

@@ -18,7 +18,9 @@ from .shared import VERSIONS, about, fitting, following, left_out, paging, targe
 from .tool import Answer, Arguments, CallError, Tool, choice, text, whole
 
 PATH = re.compile(r"\s*[\w./\\~:-]{1,200}\.(?:ya?ml|json)\s*", re.IGNORECASE)
+LONGEST = 300  # code points of a message in a short answer
 DIFF_LIMIT = 12_000  # characters
+MOST_FIXES = 100  # of a file; where fixes clash each is tried alone, which takes as many runs
 # What messages call options of the command line, in the words of this tool.
 OPTIONS = (("--format says which kind it is", "the argument kind says which it is"), ("--consumer", "consumer"))
 
@@ -32,7 +34,8 @@ def call(given: Arguments) -> Answer:
     found = [(file, finding) for file in shown.files for finding in file.findings]
     told = [(file, finding) for file, finding in found if full or matters(file, finding)]
     told.sort(key=lambda item: item[1].severity.rank)
-    findings = fitting([entry(file, finding, full, "deepspeed_config" in given) for file, finding in told], given)
+    entries = [entry(finding, full) | named(file, given) for file, finding in told]
+    findings = fitting(entries, given)
     answer: Answer = {
         "summary": " ".join([*sentences(shown, given), *left_out(findings, len(told), given), *about(shown.targets)]),
         "verdict": verdict(shown),
@@ -68,23 +71,39 @@ def matters(file: FileReport, finding: Finding) -> bool:
     return finding.severity is not Severity.INFO or file.verdict == "unreadable"
 
 
-def entry(file: FileReport, finding: Finding, full: bool, several: bool) -> dict[str, Any]:
+def entry(finding: Finding, full: bool) -> dict[str, Any]:
     """One finding as the answer shows it."""
-    message = finding.message
+    message, title = finding.message, finding.fix.title if finding.fix else ""
     for option, argument in OPTIONS:
         message = message.replace(option, argument)
-    shown: dict[str, Any] = {"code": finding.code, "severity": finding.severity.value, "line": finding.place.line}
-    if several:
-        shown["file"] = "config" if file.path == "<text>" else "deepspeed_config"
-    shown["message"] = visible(message if full or len(message) <= 300 else f"{message[:300]}…")
-    if finding.fix:
-        shown["fix"] = visible(finding.fix.title if full else finding.fix.title[:200])
-    if full:
-        place = finding.place
-        shown |= {"name": finding.name, "pointer": place.pointer, "column": place.column, "end_line": place.end_line}
-        shown |= {"end_column": place.end_column}
-        shown |= {"applicability": finding.fix.applicability.value} if finding.fix else {}
-    return {**shown, "reference": finding.reference}
+    if not full:
+        message, title = shortened(message), shortened(title)
+    shown = {"code": finding.code, "severity": finding.severity.value, "line": finding.place.line}
+    shown |= {"message": visible(message), **({"fix": visible(title)} if title else {})}
+    return {**shown, "reference": finding.reference, **(exactly(finding) if full else {})}
+
+
+def shortened(text: str) -> str:
+    """A text that may be cut; a file may hold a name of a megabyte."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def exactly(finding: Finding) -> dict[str, Any]:
+    """What only a full answer has: the rule's name, the exact place, and how safe a fix is."""
+    place = finding.place
+    where = {"pointer": place.pointer, "column": place.column, "end_line": place.end_line}
+    safety = {"applicability": finding.fix.applicability.value} if finding.fix else {}
+    return {"name": finding.name, **where, "end_column": place.end_column, **safety}
+
+
+def named(file: FileReport, given: Arguments) -> dict[str, str]:
+    """Which argument a finding is about, where there are two."""
+    return {"file": argument_of(file)} if "deepspeed_config" in given else {}
+
+
+def argument_of(file: FileReport) -> str:
+    """The argument that a file stands for."""
+    return "config" if file.path == "<text>" else "deepspeed_config"
 
 
 def verdict(report: Report) -> str:
@@ -95,8 +114,9 @@ def verdict(report: Report) -> str:
 def sentences(report: Report, given: Arguments) -> Iterator[str]:
     """What is so, and what to do next."""
     errors, warnings, hints = (report.total(severity) for severity in Severity)
-    if report.exit_code == 2:
-        yield "This could not be judged."
+    unreadable = dict.fromkeys(argument_of(file) for file in report.files if file.verdict == "unreadable")
+    if unreadable:
+        yield f"{' and '.join(unreadable)} could not be judged."
     else:
         word = "Refused" if errors else "Accepted, but not as written" if warnings else "Accepted as written"
         yield f"{word}: {counted(errors, 'error')}, {counted(warnings, 'warning')}, {counted(hints, 'hint')}."
@@ -110,10 +130,11 @@ def fixes(report: Report, options: api.Options) -> str:
     """The safe fixes as a unified diff."""
     parts = []
     for file in report.files:
+        if sum(finding.fix is not None for finding in file.findings) > MOST_FIXES:
+            continue
         change = settle(file, report, options, {Applicability.SAFE}, note=lambda _: None)
         if change is not None:
-            name = "config" if file.path == "<text>" else "deepspeed_config"
-            parts.append(render_diff(name, file.text or "", change.text))
+            parts.append(render_diff(argument_of(file), file.text or "", change.text))
     diff = "".join(parts)
     return diff if len(diff) <= DIFF_LIMIT else f"{diff[:DIFF_LIMIT]}\n[cut: the diff is longer]\n"
 

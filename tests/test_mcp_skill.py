@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -127,6 +128,20 @@ async def test_a_slip_in_a_path_is_told() -> None:
     async with Client(server()) as client:
         with pytest.raises(MCPError, match=f"did you mean {HOME}/references/rules/accelerate.md"):
             await client.read_resource(f"{HOME}/references/rules/acelerate.md")
+
+
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)[^)]*\)|`(references/[\w./-]+\.md)`")
+
+
+def test_what_the_pages_link_to_is_served(entry: dict[str, Any]) -> None:
+    served = {item["uri"].removeprefix(f"{HOME}/") for item in entry["resources"]}
+    found = 0
+    for page in sorted(name for name in served if name.endswith(".md")):
+        for link, named in LINK.findall((ROOT / page).read_text("utf-8")):
+            found += 1
+            path = named or os.path.normpath(os.path.join(os.path.dirname(page), link))
+            assert path in served, f"{page}: {link or named}"
+    assert found > 10
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -99,6 +100,13 @@ async def test_a_deepspeed_file_that_nothing_names_is_judged_on_its_own(client: 
     assert {finding["file"] for finding in answer["findings"]} == {"deepspeed_config"}
 
 
+async def test_a_deepspeed_file_that_cannot_be_judged_is_named(client: Client) -> None:
+    answer = await call(client, "validate_config", {"config": LINKED, "deepspeed_config": "[" * 1_000})
+    assert answer["verdict"] == "unreadable"
+    assert answer["summary"].startswith("deepspeed_config could not be judged.")
+    assert answer["findings"][0]["file"] == "deepspeed_config"
+
+
 async def test_the_context_of_a_call_counts(client: Client) -> None:
     config = {"config": '{"train_batch_size": 6, "train_micro_batch_size_per_gpu": 2}', "consumer": "deepspeed"}
     assert (await call(client, "validate_config", {**config, "num_processes": 3}))["verdict"] == "accepted"
@@ -110,8 +118,20 @@ async def test_what_cannot_be_judged_says_why(client: Client) -> None:
         result = answered("validate_config", {"config": text}) if len(text) > 2 or not text.isprintable() else None
         answer = result.structured_content if result else await call(client, "validate_config", {"config": text})
         assert (answer["verdict"], answer["kind"]) == ("unreadable", "unknown"), text[:10]
-        assert answer["summary"].startswith("This could not be judged.")
+        assert answer["summary"].startswith("config could not be judged.")
         assert answer["findings"][0]["message"]
+
+
+def test_no_answer_names_an_option_of_the_command_line() -> None:
+    options = {
+        word for line in cli.build_parser().format_help().split() if (word := line.strip("[],")).startswith("--")
+    }
+    texts = [example.files[0][1] for path in CASES.glob("*.md") for example in read_cases(path.stem)]
+    refused_by_one = '{"train_batch_size": "auto", "zero_optimization": {"stage": 2}}'
+    for text in (*texts, " ", "just words", DEEPSPEED, refused_by_one):
+        answer = answered("validate_config", {"config": text, "detail": "full"}).structured_content
+        for finding in answer["findings"]:
+            assert not options & set(re.findall(r"--[\w-]+", finding["message"])), finding
 
 
 async def test_a_release_beyond_what_is_known_is_told(client: Client) -> None:
