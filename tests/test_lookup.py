@@ -6,6 +6,8 @@ import json
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 import measure_lookup
@@ -204,6 +206,26 @@ def test_what_cannot_be_looked_up_is_refused_in_a_line(query: str, capsys: pytes
     assert shown.out == ""
     assert shown.err.startswith("lookup-reference: the query ")
     assert shown.err.count("\n") == 1
+
+
+def said(query: str) -> str:
+    """What a person reads of an answer or of a refusal."""
+    try:
+        report = api.look_up(query, "full")
+    except api.BadQueryError as error:
+        return str(error)
+    assert (report.total > 0) == bool(report.sections)
+    return report.summary
+
+
+@given(st.text(st.characters(max_codepoint=0x2FFF), max_size=80) | st.text("fsdp_version -='`[]().:;2\n", max_size=200))
+def test_any_text_gets_an_answer_or_one_line(query: str) -> None:
+    assert said(query)
+    assert "\n" not in said(query)
+
+
+def test_a_long_question_is_not_repeated_whole() -> None:
+    assert len(api.look_up("fsdp version " * 500).query) < 400
 
 
 def test_colours_of_a_pasted_line_are_no_part_of_it() -> None:

@@ -21,8 +21,9 @@ LONGEST = 10_000
 LONG, DEEP = 2, 2  # parts of a class's name; dots in a setting's
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffd]")
-# A name that stands alone: what is around it, and where a value or arguments begin behind it.
-_AROUND = re.compile(r"^(?:error|warning|info)\[|^['\"`(\[{$]+|['\"`)\]}.,;]+$")
+# A name that stands alone: what may be around it, and where a value or arguments begin behind it.
+_LEFT, _RIGHT = "'\"`([{$", "'\"`)]}.,;"
+_LABEL = re.compile(r"(?:error|warning|info)(?=\[)")
 _VALUE = re.compile(r"([^\s=:(]+)([=:(\s]\s*)(.*)", re.DOTALL)
 
 
@@ -86,7 +87,7 @@ def lone_name(text: str) -> str:
     """The name that a question consists of, with a value behind it or not; empty where there is more, or no name."""
     found = _VALUE.match(text)
     name, joint, value = found.groups() if found else (text, "", "")
-    bare = _AROUND.sub("", name)
+    bare = _LABEL.sub("", name, count=1).lstrip(_LEFT).rstrip(_RIGHT)
     if chunks(bare) != [bare] or is_problem(bare):
         return ""
     opening = joint.strip("=: ") or value[:1]

@@ -13,8 +13,9 @@ from distributed_training_backends.lookup.suggestions import suggestions_for
 from distributed_training_backends.model import LookupReport, Section, Targets
 
 Detail = Literal["concise", "full"]
-LENGTHS = {"concise": (1200, 400), "full": (8000, 4000)}  # characters of the first section and of each other one
+LENGTHS = {"concise": (1100, 350), "full": (8000, 4000)}  # characters of the first section and of each other one
 MOST_SECTIONS = 50
+ECHOED = 300  # characters of the question in the answer
 
 
 def look_up(query: str, targets: Targets, detail: Detail = "concise", limit: int = 5, offset: int = 0) -> LookupReport:
@@ -30,7 +31,7 @@ def look_up(query: str, targets: Targets, detail: Detail = "concise", limit: int
     total, following = min(len(found), MOST_SECTIONS), offset + len(shown)
     sections = tuple(quoted(index, number, meant, detail, place == 0) for place, number in enumerate(shown, offset))
     return LookupReport(
-        query=asked.text,
+        query=asked.text if len(asked.text) <= ECHOED else f"{asked.text[:ECHOED]} […]",
         targets=targets,
         total=total,
         offset=offset,
