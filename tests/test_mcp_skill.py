@@ -141,7 +141,7 @@ def test_what_the_pages_link_to_is_served(entry: dict[str, Any]) -> None:
             found += 1
             path = named or os.path.normpath(os.path.join(os.path.dirname(page), link))
             assert path in served, f"{page}: {link or named}"
-    assert found > 10
+    assert found
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.mcp_calls import ACCELERATE, CLEAN, DEEPSPEED, SERVER
+from tests.mcp_calls import CLEAN, DEEPSPEED, SERVER
 from tests.mcp_wire import PATIENCE, Wire, wire
 
 from distributed_training_backends.about import NAME, VERSION
 
+LINKED = "distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config:\n  deepspeed_config_file: ds.json\n"
 MIB = 1024  # in KiB
 GROWTH = 3 * MIB
 
@@ -125,22 +126,43 @@ def test_signals_end_the_server(mortal: Wire, name: str) -> None:
     assert mortal.process.wait(PATIENCE) == -number
 
 
-def test_what_goes_wrong_while_nobody_reads_the_log(server: Wire) -> None:
+FAILING = """
+import sys
+sys.path.insert(0, {scripts!r})
+from distributed_training_backends import api, serve
+def fail(*_):
+    raise RuntimeError("a defect " + "x" * 5_000)
+api.validate_text = fail
+sys.exit(serve.main([]))
+"""
+
+
+def test_what_goes_wrong_while_nobody_reads_the_log() -> None:
     """Standard error is a pipe that is never emptied; more than fits into it is said in these calls."""
-    for _ in range(40):
-        server.raw(b"no json\n" * 100)
-        server.raw(b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": {}}}\n' * 20)
-        server.ask("resources/read", uri="skill://" + "x" * 2_000)
-    assert server.call("validate_config", config=CLEAN)["verdict"] == "accepted"
+    code = FAILING.format(scripts=str(SERVER.parent.parent / "scripts"))
+    with wire([sys.executable, "-c", code]) as server:
+        server.start()
+        for _ in range(300):
+            result = server.ask("tools/call", name="validate_config", arguments={"config": CLEAN})["result"]
+            assert result["isError"]
+        assert server.call("lookup_reference", query="FSD001")["total"] > 0
+        server.process.kill()
+        assert server.process.stderr is not None
+        said = server.process.stderr.read().decode()
+    assert said.startswith(
+        "ERROR distributed_training_backends.mcp_server.app: validate_config failed: RuntimeError: a "
+    )
+    assert max(map(len, said.splitlines())) < 1_100
+    assert "Traceback" not in said
 
 
 def test_a_thousand_calls_take_no_more_memory(server: Wire) -> None:
     def calls(count: int) -> None:
         for number in range(count):
-            server.call("validate_config", config=ACCELERATE, deepspeed_config=DEEPSPEED, detail="full")
+            server.call("validate_config", config=LINKED, deepspeed_config=DEEPSPEED)
             server.call("lookup_reference", query=f"fsdp_offload_params {number}")
 
-    calls(100)
+    calls(50)
     before = server.memory()
     calls(500)
     assert server.memory() - before < GROWTH
