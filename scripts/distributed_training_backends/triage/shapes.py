@@ -1,0 +1,146 @@
+"""Models as sizes and exact numbers of parameters, counted from a config.json as Transformers builds the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from distributed_training_backends.resources import load_json
+from distributed_training_backends.rules.suggest import closest, did_you_mean, shown
+from distributed_training_backends.triage.counting import Counts, count
+from distributed_training_backends.triage.facts import ModelFacts
+from distributed_training_backends.triage.families import Family, UnknownModelError, family_of, sizes_of
+
+ARCHITECTURES = "architectures.json"
+SIZES = (
+    "layers", "hidden", "heads", "kv_heads", "head_dim", "vocab", "intermediate", "experts", "experts_per_token", "tied",
+)  # fmt: skip
+NEEDED = ("layers", "hidden", "heads", "vocab")
+# How far the number of parameters that is told may be from the one that the sizes give.
+LIKELY = 1.35
+
+
+class Shape(NamedTuple):
+    """What memory depends on. `intermediate` is the MLP width that a token passes, over all of its experts."""
+
+    name: str
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocab: int
+    intermediate: int
+    experts: int
+    experts_per_token: int
+    tied: bool
+    gated: bool
+    parallel: bool
+    rms_norm: bool
+    dropout: bool
+    norms: int
+    qk_norm: bool
+    counts: Counts
+
+    @property
+    def params(self) -> int:
+        """All parameters."""
+        return self.counts.total
+
+
+def shape_of(model: ModelFacts) -> Shape:
+    """The shape of a model. Raises UnknownModelError, whose text says what is missing or cannot be judged."""
+    if model.config is not None:
+        config: Mapping[str, Any] = model.config
+        name = model.name or str(config.get("_name_or_path") or config.get("model_type"))
+    elif model.name is not None:
+        config, name = named(model.name), model.name
+    else:
+        return shaped(model, *plain(model), model.name or "the model")
+    family = family_of(config)
+    told = {family.keys.get(size, size): getattr(model, size) for size in SIZES if getattr(model, size) is not None}
+    return shaped(model, family, {**config, **told}, name)
+
+
+def shaped(model: ModelFacts, family: Family, config: Mapping[str, Any], name: str) -> Shape:
+    """Count a config."""
+    sizes = sizes_of(family, config)
+    counts = count(family, sizes, config)
+    if model.params:
+        counts = rescaled(counts, model.params)
+    return Shape(
+        name=name,
+        layers=sizes.layers,
+        hidden=sizes.hidden,
+        heads=sizes.heads,
+        kv_heads=sizes.kv_heads,
+        head_dim=sizes.head_dim,
+        vocab=sizes.vocab,
+        intermediate=sizes.active_width,
+        experts=sizes.experts,
+        experts_per_token=sizes.experts_per_token,
+        tied=sizes.tied,
+        gated=family.gated,
+        parallel=family.parallel,
+        rms_norm=family.norm == "rms",
+        dropout=family.dropout,
+        norms=family.layer_norms,
+        qk_norm=family.qk_norm is not None,
+        counts=counts,
+    )
+
+
+def rescaled(counts: Counts, params: int) -> Counts:
+    """Counts for the number of parameters that is told; the difference goes to the layers."""
+    if not 1 / LIKELY <= params / counts.total <= LIKELY:
+        raise UnknownModelError(
+            "/model/params",
+            f"the sizes make {counts.total / 1e9:.2f}B parameters, not {params / 1e9:.2f}B; leave params out or correct one",
+        )
+    layers = counts.layers + params - counts.total
+    ratio = layers / counts.layers
+    return counts._replace(
+        total=params, layers=layers, layer=round(counts.layer * ratio), linear=round(counts.linear * ratio)
+    )
+
+
+def named(name: str) -> Mapping[str, Any]:
+    """The config of a model that is known by name; case, an owner in front and "-hf", "-instruct" … do not count."""
+    known: Mapping[str, Mapping[str, Any]] = load_json(ARCHITECTURES)["models"]
+    plain_name = bare(name)
+    for key, config in known.items():
+        if plain_name == key or plain_name in config.get("aliases", ()):
+            found: Mapping[str, Any] = config["config"]
+            return found
+    near = closest(plain_name, known)
+    raise UnknownModelError(
+        "/model/name",
+        f"no model is called {shown(name)} here{did_you_mean(near)}; give the content of its config.json or its sizes",
+    )
+
+
+def bare(name: str) -> str:
+    """A name without what its variants add."""
+    text = name.rsplit("/", 1)[-1].lower().replace("_", "-")
+    changed = True
+    while changed:
+        shorter = text
+        for ending in ("-hf", "-instruct", "-chat", "-base", "-it", "-v0.1", "-v0.3"):
+            shorter = shorter.removesuffix(ending)
+        changed, text = shorter != text, shorter
+    return text.replace("meta-llama-", "llama-").replace("qwen2.5-", "qwen2.5-")
+
+
+def plain(model: ModelFacts) -> tuple[Family, Mapping[str, Any]]:
+    """A model told by its sizes: built like Llama, with what is told otherwise."""
+    missing = [name for name in NEEDED if getattr(model, name) is None]
+    if missing:
+        raise UnknownModelError(
+            f"/model/{missing[0]}", f"there is no {missing[0]}; give a name, the content of a config.json, or all sizes"
+        )
+    gated = model.gated is not False
+    kind = ("mixtral" if (model.experts or 1) > 1 else "llama") if gated else "arcee"
+    family = family_of({"model_type": kind})
+    told = {family.keys.get(size, size): getattr(model, size) for size in SIZES if getattr(model, size) is not None}
+    width = model.intermediate or (round(8 * (model.hidden or 0) / 3) if gated else 4 * (model.hidden or 0))
+    return family, {"intermediate_size": width, **told}
