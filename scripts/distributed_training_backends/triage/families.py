@@ -24,7 +24,7 @@ Switch = bool | str
 
 
 class UnknownModelError(ValueError):
-    """A model that nothing can be said about; the text is the one line that says why, `pointer` the fact it is about."""
+    """A model that nothing can be said about: one line that says why, and a pointer to the fact."""
 
     def __init__(self, pointer: str, message: str) -> None:
         super().__init__(message)
@@ -34,7 +34,7 @@ class UnknownModelError(ValueError):
 class Experts(NamedTuple):
     """How a mixture of experts spells itself; None is what the family does not have."""
 
-    count: str
+    number: str
     per_token: str
     defaults: tuple[int, int]
     width: str | None = None
@@ -117,7 +117,7 @@ def families() -> Mapping[str, Family]:
         settings = {key: value for key, value in record.items() if key not in ("types", "keys", "defaults", "experts")}
         mixture = record.get("experts")
         experts = Experts(**{**mixture, "defaults": tuple(mixture["defaults"])}) if mixture else None
-        spelled = {"experts": experts.count, "experts_per_token": experts.per_token} if experts else {}
+        spelled = {"experts": experts.number, "experts_per_token": experts.per_token} if experts else {}
         keys = {**KEYS, **spelled, **record.get("keys", {})}
         family = Family(name=name, keys=keys, defaults=record.get("defaults", {}), experts=experts, **settings)
         found.update(dict.fromkeys(record["types"], family))
@@ -231,7 +231,7 @@ def mixture(
     spelled = family.experts
     if spelled is None:
         return 1, 1, 0, intermediate, 0
-    experts = number(family, config, spelled.count, spelled.defaults[0])
+    experts = number(family, config, spelled.number, spelled.defaults[0])
     per_token = number(family, config, spelled.per_token, spelled.defaults[1])
     width = number(family, config, spelled.width, None) if spelled.width else intermediate
     shared = int(setting(family, config, spelled.shared_width, 0)) if spelled.shared_width else 0

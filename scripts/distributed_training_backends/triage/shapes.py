@@ -13,8 +13,9 @@ from distributed_training_backends.triage.families import Family, UnknownModelEr
 
 ARCHITECTURES = "architectures.json"
 SIZES = (
-    "layers", "hidden", "heads", "kv_heads", "head_dim", "vocab", "intermediate", "experts", "experts_per_token", "tied",
-)  # fmt: skip
+    *("layers", "hidden", "heads", "kv_heads", "head_dim", "vocab", "intermediate"),
+    *("experts", "experts_per_token", "tied"),
+)
 NEEDED = ("layers", "hidden", "heads", "vocab")
 # How far the number of parameters that is told may be from the one that the sizes give.
 LIKELY = 1.35
@@ -24,6 +25,7 @@ class Shape(NamedTuple):
     """What memory depends on. `intermediate` is the MLP width that a token passes, over all of its experts."""
 
     name: str
+    family: str
     layers: int
     hidden: int
     heads: int
@@ -58,7 +60,11 @@ def shape_of(model: ModelFacts) -> Shape:
     else:
         return shaped(model, *plain(model), model.name or "the model")
     family = family_of(config)
-    told = {family.keys.get(size, size): getattr(model, size) for size in SIZES if getattr(model, size) is not None}
+    told = {
+        family.keys.get(size, size).partition("|")[0]: getattr(model, size)
+        for size in SIZES
+        if getattr(model, size) is not None
+    }
     return shaped(model, family, {**config, **told}, name)
 
 
@@ -70,6 +76,7 @@ def shaped(model: ModelFacts, family: Family, config: Mapping[str, Any], name: s
         counts = rescaled(counts, model.params)
     return Shape(
         name=name,
+        family=family.name,
         layers=sizes.layers,
         hidden=sizes.hidden,
         heads=sizes.heads,
@@ -95,7 +102,7 @@ def rescaled(counts: Counts, params: int) -> Counts:
     if not 1 / LIKELY <= params / counts.total <= LIKELY:
         raise UnknownModelError(
             "/model/params",
-            f"the sizes make {counts.total / 1e9:.2f}B parameters, not {params / 1e9:.2f}B; leave params out or correct one",
+            f"the sizes make {counts.total / 1e9:.2f}B parameters, not {params / 1e9:.2f}B; correct or leave out one",
         )
     layers = counts.layers + params - counts.total
     ratio = layers / counts.layers
@@ -132,15 +139,20 @@ def bare(name: str) -> str:
 
 
 def plain(model: ModelFacts) -> tuple[Family, Mapping[str, Any]]:
-    """A model told by its sizes: built like Llama, with what is told otherwise."""
+    """A model told by its sizes: built like Llama, Mixtral or Starcoder2, with what is told otherwise."""
     missing = [name for name in NEEDED if getattr(model, name) is None]
     if missing:
         raise UnknownModelError(
             f"/model/{missing[0]}", f"there is no {missing[0]}; give a name, the content of a config.json, or all sizes"
         )
     gated = model.gated is not False
-    kind = ("mixtral" if (model.experts or 1) > 1 else "llama") if gated else "arcee"
+    # a model without a gate mostly has LayerNorm and biases too
+    kind = ("mixtral" if (model.experts or 1) > 1 else "llama") if gated else "starcoder2"
     family = family_of({"model_type": kind})
-    told = {family.keys.get(size, size): getattr(model, size) for size in SIZES if getattr(model, size) is not None}
+    told = {
+        family.keys.get(size, size).partition("|")[0]: getattr(model, size)
+        for size in SIZES
+        if getattr(model, size) is not None
+    }
     width = model.intermediate or (round(8 * (model.hidden or 0) / 3) if gated else 4 * (model.hidden or 0))
     return family, {"intermediate_size": width, **told}

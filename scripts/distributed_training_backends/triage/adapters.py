@@ -1,0 +1,64 @@
+"""LoRA adapters: which matrices they sit on, and how many parameters they have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from distributed_training_backends.resources import load_json
+from distributed_training_backends.triage.shapes import Shape
+
+EVERY = "all-linear"
+
+
+class Site(NamedTuple):
+    """Matrices of one kind with an adapter: what goes in and comes out of each, and how many a layer has.
+
+    `active` are those that a token passes; the others are experts that it does not choose.
+    """
+
+    role: str
+    width_in: int
+    width_out: int
+    per_layer: int = 1
+    active: int = 1
+
+
+def roles(targets: Iterable[str]) -> set[str]:
+    """The roles that module names as PEFT takes them stand for; unknown names stand for nothing."""
+    known: dict[str, list[str]] = load_json("memory.json")["modules"]
+    found: set[str] = set()
+    for target in targets:
+        name = target.rsplit(".", 1)[-1].lower()
+        found.update(known.get(name, ()))
+    return found
+
+
+def unknown_targets(targets: Iterable[str]) -> list[str]:
+    """The names that no matrix of a known model goes by."""
+    return [target for target in targets if not roles((target,))]
+
+
+def sites(shape: Shape, targets: Iterable[str]) -> list[Site]:
+    """Where the adapters sit."""
+    wanted = roles(targets)
+    hidden, width = shape.hidden, shape.intermediate // (shape.experts_per_token or 1)
+    out, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    experts, active = shape.experts, shape.experts_per_token
+    every = [
+        Site("q", hidden, out),
+        Site("k", hidden, keys),
+        Site("v", hidden, keys),
+        Site("o", out, hidden),
+        Site("up", hidden, width, experts, active),
+        Site("down", width, hidden, experts, active),
+    ]
+    if shape.gated:
+        every.insert(4, Site("gate", hidden, width, experts, active))
+    return [site for site in every if site.role in wanted]
+
+
+def adapter_params(shape: Shape, targets: Iterable[str], rank: int) -> int:
+    """How many parameters the adapters have."""
+    per_layer = sum(site.per_layer * rank * (site.width_in + site.width_out) for site in sites(shape, targets))
+    return per_layer * shape.layers

@@ -1,0 +1,49 @@
+"""From what is allocated to what PyTorch's allocator holds and what nvidia-smi shows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from distributed_training_backends.triage.coefficients import coefficient
+from distributed_training_backends.triage.estimate import GIB, Phase
+from distributed_training_backends.triage.phases import Pieces
+from distributed_training_backends.triage.run import Run
+
+
+class Points(NamedTuple):
+    """The three numbers without their intervals."""
+
+    allocated: float
+    reserved: float
+    smi: float
+
+
+def points_of(pieces: Pieces, phases: tuple[Phase, ...], capacity: float | None) -> Points:
+    """The three numbers.
+
+    Blocks that one phase has used serve the next one only in part: activations, logits, gathered layers, gradients
+    and temporaries of the step differ in size. The cache gives way where the GPU is full.
+    """
+    allocated = max(phase.size for phase in phases)
+    unused = max(0.0, apart(pieces) - allocated) if pieces.run.trains else 0.0
+    reserved = allocated * coefficient("reserved_ratio") + coefficient("pool_reuse") * unused
+    context = context_bytes(pieces.run)
+    if capacity:
+        reserved = min(reserved, max(capacity - context, allocated))
+    return Points(allocated, reserved, reserved + context)
+
+
+def apart(pieces: Pieces) -> float:
+    """All that is ever allocated, each in blocks of its own."""
+    states, buffers = pieces.states, pieces.buffers
+    whole = states.weights + states.optimizer + states.buckets + states.gradients + states.step
+    whole += pieces.retained + max(pieces.loss) + pieces.recomputed + pieces.frozen_inputs
+    return whole + buffers.backward + buffers.gradients
+
+
+def context_bytes(run: Run) -> float:
+    """What lies outside the allocator: the context, communicators, and Megatron's own buffers."""
+    size = coefficient("context_gib")
+    size += coefficient("nccl_gib") if run.setup.world > 1 else 0.0
+    size += coefficient("megatron_gib") if run.setup.backend == "megatron" else 0.0
+    return size * GIB

@@ -1,0 +1,13 @@
+"""The few numbers that were fitted to published measurements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from distributed_training_backends.resources import load_json
+
+
+def coefficient(name: str) -> float:
+    """A coefficient by its name."""
+    known: dict[str, Any] = load_json("memory.json")["coefficients"]
+    return float(known[name]["value"])
