@@ -2,6 +2,7 @@
 
     python -m tests.oracle.agreement            newest releases in full, older ones on a sample (what the gate runs)
     python -m tests.oracle.agreement --quick    newest releases on a sample
+    python -m tests.oracle.agreement --wide     newest releases in full, older ones with 40 mutations of each kind
     python -m tests.oracle.agreement --full     every release in full
 
 Mutations are drawn with a fixed seed and with a fresh one, which is printed; `--seed N` draws with N alone. Answers of
@@ -57,9 +58,11 @@ class Amount(NamedTuple):
 EVERYTHING = Amount(None, None, 40, 40)
 NEWEST = Amount(None, None, 40, 10)
 SAMPLE = Amount(24, 12, 3, 1)
+WIDE = Amount(48, 24, 40, 0)
 AMOUNTS: dict[str, tuple[Amount, Amount]] = {
     "quick": (SAMPLE, Amount(0, 0, 0, 0)),
     "gate": (NEWEST, SAMPLE),
+    "wide": (EVERYTHING, WIDE),
     "full": (EVERYTHING, EVERYTHING),
 }
 
@@ -171,6 +174,7 @@ def command_line() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Compare the validator with the real libraries.")
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", dest="size", action="store_const", const="quick", default="gate")
+    size.add_argument("--wide", dest="size", action="store_const", const="wide")
     size.add_argument("--full", dest="size", action="store_const", const="full")
     parser.add_argument("--seed", type=int, help="draw all mutations with this seed")
     for library in RELEASES:
