@@ -200,3 +200,21 @@ def test_the_file_that_training_arguments_name_is_judged_for_the_trainer() -> No
     alone = codes(api.validate_text(named, OPTIONS._replace(context=Context(consumer="trainer")), "ds.json"))
     assert ("ds.json", "DSP004") in alone
     assert len(codes(report)) > len(alone)  # the batch sizes of the two differ
+
+
+def test_broken_blocks_and_blocks_beyond_the_limit_are_told() -> None:
+    block = "```yaml\ndistributed_type: MULTI_GPU\nnum_processes: 8\n```\n"
+    broken = "```yaml\ndistributed_type: MULTI_GPU\nnum_processes: 8\nfsdp_config: {\n```\n"
+    page = api.validate_text(f"Words.\n{block}{broken}", OPTIONS, "-")
+    assert codes(page, Severity.ERROR) == [("-", "ACC001")]
+    many = api.validate_text("Words.\n" + block * 501, OPTIONS, "-")
+    assert [file.verdict for file in many.files] == ["accepted", "unreadable"]
+    assert many.exit_code == 2
+
+
+def test_lines_of_a_named_file_that_is_no_config_are_not_shown() -> None:
+    for text, shown in (("hunter2\n", False), ('{"zero_optimization": {"stage": 9}}\n', True)):
+        report = api.validate_text(LINKED, OPTIONS, "config.yaml", {"ds.json": text})
+        [named] = [file for file in report.files if file.path == "ds.json"]
+        assert named.findings
+        assert (named.text is not None) is shown

@@ -120,3 +120,11 @@ def test_a_report_never_replaces_a_config(run: Run) -> None:
         status, _, err = run("x.yaml", "--output-file", "./x.yaml", *extra)
         assert (status, Path("x.yaml").read_text()) == (2, "a: confg\n")
         assert "--output-file ./x.yaml is one of the configs" in err
+
+
+def test_a_read_only_file_stays_as_it_is(run: Run) -> None:
+    Path("x.yaml").write_text("a: confg\n")
+    Path("x.yaml").chmod(0o444)
+    status, _, err = run("x.yaml", "--fix")
+    assert (status, Path("x.yaml").read_text()) == (2, "a: confg\n")
+    assert "read-only" in err

@@ -141,8 +141,7 @@ def seems_ours(unread: Unreadable) -> bool:
 
 def parsed(raw: Raw | Unreadable, kind: Kind | None) -> Sequence[Document | Unreadable]:
     """Parse what could be read: one document, or one for each block of a page."""
-    found = raw if isinstance(raw, Unreadable) else load_all(raw, kind)
-    return [found] if isinstance(found, Unreadable) else found
+    return [raw] if isinstance(raw, Unreadable) else load_all(raw, kind)
 
 
 def judged(sources: Sequence[Document | Unreadable], options: Options, read: Reader) -> Report:

@@ -240,7 +240,7 @@ def _explained(error: Exception) -> str:
         package, purpose = NEEDED[error.name]
         return f"{package} is missing, which {purpose}; run: {sys.executable} -m pip install {package}"
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename or 'the output'}: {error.strerror}"
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return internal(error)
 
 

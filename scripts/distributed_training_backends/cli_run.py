@@ -39,7 +39,7 @@ def options_from(args: argparse.Namespace) -> api.Options:
 
 def judge(paths: Sequence[str], options: api.Options, stdin: bytes | None) -> Report:
     """Judge files together; when that fails, one by one, so that one file cannot take the others with it."""
-    paths = list({path if path == "-" else os.path.realpath(path): path for path in reversed(paths)}.values())[::-1]
+    paths = list({path if path == "-" else real(path): path for path in reversed(paths)}.values())[::-1]
     try:
         return api.validate_paths(paths, options, stdin)
     except ModuleNotFoundError:
@@ -77,10 +77,17 @@ def read_stdin(paths: Sequence[str]) -> bytes | None:
     return sys.stdin.buffer.read(STDIN_LIMIT)
 
 
+def real(path: str) -> str:
+    """The place that a path leads to, however it is spelled."""
+    try:
+        return os.path.realpath(path)
+    except OSError:  # the working directory is gone
+        return path
+
+
 def check_output_file(path: str | None, report: Report) -> None:
     """Refuse to write a report over a config that it is about."""
-    given = {os.path.realpath(file.path) for file in report.files}
-    if path is not None and os.path.realpath(path) in given:
+    if path is not None and real(path) in {real(file.path) for file in report.files}:
         raise common.UsageError(f"--output-file {path} is one of the configs, and would be overwritten")
 
 

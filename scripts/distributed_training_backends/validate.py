@@ -23,6 +23,7 @@ from distributed_training_backends.model import (
 from distributed_training_backends.rules import catalog
 from distributed_training_backends.rules.registry import RULES, Hit, Repair, Rule, in_whole, run_rules
 from distributed_training_backends.sources.comments import ignores
+from distributed_training_backends.sources.detect import detect
 from distributed_training_backends.sources.document import Document
 from distributed_training_backends.sources.limits import Unreadable
 
@@ -74,7 +75,10 @@ def judge(units: Sequence[Unit], options: Options) -> Iterator[FileReport]:
         if path in given:
             yield report(given[path], findings, options)
         elif companion := named[path].companion:
-            yield report(companion, findings, options)._replace(named_by=named[path].document.path)
+            # lines of a file that is no config are nobody's business: a config may name any file
+            ours = detect(companion.data if companion.parsed else None, companion.text, path)
+            shown = companion.text if ours else None
+            yield report(companion, findings, options)._replace(named_by=named[path].document.path, text=shown)
 
 
 def unit_findings(unit: Unit, options: Options) -> Iterator[Finding]:

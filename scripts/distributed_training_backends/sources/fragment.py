@@ -8,15 +8,20 @@ from itertools import islice
 
 from distributed_training_backends.model import Extent
 
-MAX_BLOCKS = 20  # of a long page, only the first ones are looked at
+MAX_BLOCKS = 500  # of a long page, only the first ones are looked at
 
 _FENCE = re.compile(r"^[ \t]*()(`{3,}|~{3,})[^\r\n`]*(?:\r\n|\r|\n|\Z)", re.MULTILINE)
 _HEREDOC = re.compile(r"^[^\r\n#]*<<-?[ \t]*(['\"]?)([A-Za-z_]\w*)\1[^\r\n]*(?:\r\n|\r|\n|\Z)", re.MULTILINE)
 
 
 def blocks(text: str) -> Iterator[Extent]:
-    """Give where the blocks of a text stand, without the lines that open and close them."""
+    """Give where the blocks of a text stand, without the lines that open and close them; at most MAX_BLOCKS."""
     return islice(_extents(text), MAX_BLOCKS)
+
+
+def has_more(text: str) -> bool:
+    """Tell whether a text has more blocks than are looked at."""
+    return next(islice(_extents(text), MAX_BLOCKS, None), None) is not None
 
 
 def _extents(text: str) -> Iterator[Extent]:

@@ -14,7 +14,7 @@ class Unreadable(NamedTuple):
     """A source that cannot be judged: a slug for the reason, and a sentence that says what is wrong.
 
     Slugs: missing, directory, special-file, no-permission, io-error, too-large, binary, utf-16, not-utf-8,
-    too-deep, too-many-nodes, alias-expansion, number-too-long, unknown-kind.
+    too-deep, too-many-nodes, too-many-blocks, alias-expansion, number-too-long, unknown-kind.
     """
 
     path: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from distributed_training_backends.model import Extent, Kind
 from distributed_training_backends.sources.detect import detect
@@ -16,22 +16,32 @@ JSON_ONLY: tuple[Kind, ...] = ("deepspeed", "fsdp")
 
 def load(raw: Raw, kind: Kind | None) -> Document | Unreadable:
     """Read a text as a kind, or as the kind that it looks like; of a page with several blocks the first one."""
-    documents = load_all(raw, kind)
-    return documents if isinstance(documents, Unreadable) else documents[0]
+    return load_all(raw, kind)[0]
 
 
-def load_all(raw: Raw, kind: Kind | None) -> Sequence[Document] | Unreadable:
+def load_all(raw: Raw, kind: Kind | None) -> Sequence[Document | Unreadable]:
     """Read a text as a kind, or as the kind that it looks like: one document, or one for each block of a page."""
     try:
         whole = _read_as(raw, kind)
         documents = [whole] if whole and isinstance(whole.data, dict) else _blocks(raw, kind, whole)
     except LimitError as limit:
-        return limit.of(raw.path)
+        return [limit.of(raw.path)]
     if not documents:
         what = "does not look like any kind of config that is known here" if raw.text.strip() else "is empty"
         message = f"it {what}; --format says which kind it is"
-        return Unreadable(raw.path, "unknown-kind", message)
-    return [_finish(document, raw) for document in documents]
+        return [Unreadable(raw.path, "unknown-kind", message)]
+    return [*(_finish(document, raw) for document in documents), *_left_out(raw, documents[-1])]
+
+
+def _left_out(raw: Raw, last: Document) -> Iterator[Unreadable]:
+    """Say that a page has blocks that are not looked at."""
+    if last.begin:
+        from distributed_training_backends.sources.fragment import MAX_BLOCKS, has_more
+
+        if has_more(raw.text):
+            yield Unreadable(
+                raw.path, "too-many-blocks", f"it has more than {MAX_BLOCKS} blocks; the others are not judged"
+            )
 
 
 def _read_as(raw: Raw, kind: Kind | None) -> Document | None:
@@ -57,8 +67,10 @@ def _blocks(raw: Raw, kind: Kind | None, whole: Document | None) -> list[Documen
 def _block(raw: Raw, kind: Kind | None, extent: Extent) -> Document | None:
     text = raw.text[extent.start : extent.end]
     document = _read_as(raw._replace(text=text), kind)
-    if document is None or not document.parsed or not isinstance(document.data, dict):
+    if document is None or (document.parsed and not isinstance(document.data, dict)):
         return None
+    if kind is not None and not document.parsed:
+        return None  # the kind is said of one of the blocks only
     start = extent.start + len(text) - len(text.lstrip())
     fragment = Defect("fragment", Extent(start, start), "a block inside a larger text")
     return document.within(raw.text, extent.start).with_defects(fragment)
