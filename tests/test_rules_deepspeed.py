@@ -339,3 +339,12 @@ def test_text_of_a_line_is_shown_as_deepspeed_gets_it() -> None:
 def test_what_to_do_about_bare_words(text: str, advice: str) -> None:
     (found,) = [hit for code, _, hit in hits(text, "accelerate") if code == "DSP001"]
     assert found.message.endswith(advice)
+
+
+@pytest.mark.parametrize(("stage", "told"), [("3", True), ("2", True), ("1", False), (3, False), ("auto", False)])
+def test_a_quoted_stage_is_no_stage_for_hugging_face(stage: object, told: bool) -> None:
+    # HfDeepSpeedConfig compares with == 2 and == 3, and nothing else asks for a stage
+    data = {**PLAIN, "zero_optimization": {"stage": stage}}
+    for reader in ("accelerate", "trainer"):
+        assert (("DSP061", "warning") in said(data, reader)) is told
+    assert ("DSP061", "warning") not in said(data, "deepspeed")

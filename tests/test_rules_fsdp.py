@@ -218,3 +218,32 @@ def test_a_rename_that_would_be_refused_is_not_safe(value: str, applicability: s
     [fix] = [one.fix for one in report.files[0].findings if one.code == "ACC020"]
     assert fix is not None
     assert (fix.title, fix.applicability.value) == ("rename to fsdp_backward_prefetch", applicability)
+
+
+# The launcher refuses the policy and the version, so which of the other settings count is open until they are mended.
+@pytest.mark.parametrize(
+    ("control", "dependent"),
+    [
+        (("fsdp_auto_wrap_policy", "TRANSFORMER_AUTO_WRAP"), ("fsdp_transformer_layer_cls_to_wrap", "OPTDecoderLayer")),
+        (("fsdp_auto_wrap_policy", "SIZE_BASED"), ("fsdp_min_num_params", 2_000_000)),
+        (("fsdp_version", 2.0), ("fsdp_reshard_after_forward", True)),
+        (("fsdp_version", "two"), ("fsdp_forward_prefetch", True)),
+    ],
+)
+def test_nothing_is_said_of_settings_whose_control_is_refused(
+    control: tuple[str, object], dependent: tuple[str, object]
+) -> None:
+    found = [item for item in findings(dict([control, dependent])) if item.severity.value != "info"]
+    assert [item.code for item in found] == ["FSD001"]
+    assert control[0] in found[0].message
+
+
+@pytest.mark.parametrize("names", [("fsdp_offload_params", "offload_params"), ("fsdp_version", "version")])
+def test_the_name_that_loses_is_told_and_not_the_other(names: tuple[str, str]) -> None:
+    # accelerate 1.15.0, _validate_launch_command: the last of both is what setattr leaves behind
+    pairs = {"fsdp_offload_params": (False, True), "fsdp_version": (2, 1)}[names[0]]
+    for first, last in (names, names[::-1]):
+        block = {first: pairs[0], last: pairs[1]}
+        (told,) = [item for item in findings(block) if item.code == "ACC025"]
+        assert told.message.startswith(f"{first} has no effect")
+    assert "ACC025" not in codes({names[0]: pairs[0], names[1]: pairs[0]}, severity="warning")

@@ -372,3 +372,10 @@ def test_what_to_write_in_fsdp_config(data: dict[str, Any], advice: str, title: 
 def test_infinity_is_no_number_of_anything() -> None:
     assert codes({"version": float("inf")}, kind="fsdp") == {"TRN001"}
     assert arguments(logging_steps=float("inf")) == {"TRN030"}
+
+
+def test_nothing_is_said_of_fsdp_settings_whose_control_is_refused() -> None:
+    text = '{"auto_wrap_policy": "SIZE_BASED", "min_num_params": 2000000, "version": 2}'
+    targets = default_targets()
+    report = validate_text(text, Options(targets, kind="fsdp"), "fsdp.json")
+    assert [item.code for item in report.files[0].findings if item.severity.value != "info"] == ["TRN001"]

@@ -7,7 +7,14 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from distributed_training_backends.flow.effect import default_of_option, same
-from distributed_training_backends.flow.launch import BLOCKS, OLD_BACKEND, SEPARATE, Launch, destination, merged_blocks
+from distributed_training_backends.flow.launch import (
+    BLOCKS,
+    OLD_BACKEND,
+    SEPARATE,
+    Launch,
+    destination,
+    merged_blocks,
+)
 from distributed_training_backends.flow.placement import arguments, block_keys, block_of, block_options, homes, is_read
 from distributed_training_backends.knowledge import accelerate as knowledge
 from distributed_training_backends.knowledge import accelerate_api, deepspeed
@@ -325,3 +332,24 @@ def block_overrides_option(launch: Launch) -> Iterator[Hit]:
                 continue
             text = f"{entry.key} in {entry.block} beats {entry.option} at the top: {shown(entry.value)} takes effect"
             yield Hit(launch.document.key(entry.option), text, related=(launch.document.key(entry.block, entry.key),))
+
+
+@rule("ACC025", "block-key-twice", warning="*")
+def block_key_twice(launch: Launch) -> Iterator[Hit]:
+    """Two keys of the blocks set the same option: `version` and `fsdp_version` in `fsdp_config`.
+
+    The launcher puts the prefix of the block in front of a key that lacks it, and what it copies last takes effect.
+    Keep one of them. Source: 1.15.0, commands/launch.py, `_validate_launch_command`.
+    """
+    for block in merged_blocks(launch.release) - {replaced(launch.document)}:
+        data = launch.document.get(block)
+        for key, value in data.items() if isinstance(data, dict) else ():
+            option = destination(block, str(key), launch.release)
+            wins = launch.arguments[option].pointer if option in launch.arguments else None
+            if wins is None or len(wins) < 2 or wins == (block, key) or not is_read(launch, option):
+                continue
+            if not same(launch.value(option), value):
+                text = f"{key} has no effect: {wins[-1]} in {wins[0]} sets the same, and {shown(launch.value(option))}"
+                repair = Repair(f"remove {key}", (Operation("remove", (block, key)),), Applicability.UNSAFE)
+                related = (launch.document.key(*wins),)
+                yield Hit(launch.document.key(block, key), f"{text} takes effect; keep one", repair, related=related)

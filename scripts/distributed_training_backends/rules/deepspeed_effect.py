@@ -73,8 +73,10 @@ def converted_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A value that DeepSpeed takes, but converts into another one than is written.
 
     true and false count as 1 and 0 where a number is wanted (`"stage": true` is stage 1). Before 0.15.0 (pydantic 1) a
-    fraction is cut off: 1.7 becomes 1. A fraction for the accumulation steps goes into the calculation as it is.
-    Source: pydantic 1.10 and 2, in lax mode.
+    fraction is cut off: 1.7 becomes 1. A fraction for the accumulation steps goes into the calculation as it is. A
+    quoted stage ("3") is a number for DeepSpeed alone: Accelerate and Transformers compare the text with 2 and 3, and
+    see no ZeRO stage, so that the model is built without `zero.Init`. Source: pydantic 1.10 and 2, in lax mode;
+    accelerate 1.15.0, utils/deepspeed.py, `HfDeepSpeedConfig.is_zero3`.
     """
     for reading, entry in walk(deepspeed):
         if entry.key is None or entry.key.read != "model" or entry.path in reading.filled:
@@ -84,6 +86,22 @@ def converted_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
             message = f"`{entry.path}` is {shown(entry.value)}, and DeepSpeed makes {shown(becomes)} of it; write that"
             at = At(deepspeed.document, entry.pointer, "value")
             yield Hit(at, message, rewriting(at, becomes))
+    if (stage := quoted_stage(deepspeed)) is not None:
+        at = deepspeed.document.value(*STAGE)
+        message = f"the stage is a text: DeepSpeed makes {stage} of it, but Accelerate and Transformers take it for "
+        yield Hit(at, f"{message}{MISSED[stage]}; write {stage}", rewriting(at, stage))
+
+
+STAGE = ("zero_optimization", "stage")
+MISSED = {3: "another stage than 3, and build the model without zero.Init", 2: "another stage than 2"}
+
+
+def quoted_stage(file: DeepSpeedFile) -> int | None:
+    """The stage that a text stands for, where Accelerate or Transformers compares it with 2 and 3 as it is."""
+    reading, value = read(file), file.document.get(*STAGE)
+    if reading is None or not file.huggingface or not isinstance(value, str) or reading.stage not in MISSED:
+        return None
+    return None if value == "auto" else int(reading.stage)
 
 
 def converted(reading: Reading, entry: Entry) -> Any:

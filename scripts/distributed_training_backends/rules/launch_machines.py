@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from distributed_training_backends.flow.launch import Launch
+from distributed_training_backends.flow.placement import alone
 from distributed_training_backends.knowledge import accelerate as knowledge
 from distributed_training_backends.model import Severity, Targets
 from distributed_training_backends.rules.launch_counts import machines_of
@@ -14,6 +15,7 @@ from distributed_training_backends.rules.rewriting import rewriting
 from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
 from distributed_training_backends.versions import in_span
 
+LOOPBACK = re.compile(r"localhost|127(\.\d+){3}|\[?::1\]?", re.IGNORECASE)
 HOST = re.compile(r"[\w.:-]+")
 # Launchers that the deepspeed program itself knows (deepspeed/launcher/runner.py, 0.9.0 to 0.19.8).
 RUNNERS = ("pdsh", "openmpi", "mpich", "impi", "slurm", "mvapich")
@@ -191,3 +193,18 @@ def address_not_a_host(elastic: Launch) -> Iterator[Hit]:
     if machines_of(elastic) > 1 and address and elastic.given("main_process_ip") and not HOST.fullmatch(str(address)):
         text = f"main_process_ip {shown(address)} is no host name or address, and torchrun refuses it"
         yield Hit(elastic.at("main_process_ip"), f"{text}; fill it in, or pass --main_process_ip")
+
+
+@rule("LCH031", "address-of-the-same-machine", warning="*")
+def address_of_the_same_machine(launch: Launch) -> Iterator[Hit]:
+    """Several machines meet at `localhost`, `127.0.0.1` or `::1`.
+
+    That is another machine on each of them: only machine 0 answers there, so every other one waits for itself until
+    the time is over. Write the name or address under which the others reach machine 0. Source: 1.15.0,
+    utils/launch.py, `prepare_multi_gpu_env`; torch 2.13.0, torch/distributed/run.py, `config_from_args`.
+    """
+    address = launch.value("main_process_ip")
+    meets = launch.elastic or (launch.route == "simple" and not alone(launch))
+    if machines_of(launch) > 1 and meets and isinstance(address, str) and LOOPBACK.fullmatch(address):
+        text = f"main_process_ip {shown(address)} is each machine itself, so the others never reach machine 0"
+        yield Hit(launch.at("main_process_ip"), f"{text}; write the address that it has for all of them")

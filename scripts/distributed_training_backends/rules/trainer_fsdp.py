@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,6 +25,8 @@ PREFIX = "fsdp_"
 # All of these go to XLA's own FSDP class; with xla, the TPU module also wraps by size or by class.
 SETTINGS = "xla_fsdp_settings."
 READ_WITH_XLA = ("min_num_params", "transformer_layer_cls_to_wrap")
+# The settings that decide which rows apply, and what the rows call them.
+CONTROLS = {"version": "version", "auto_wrap_policy": "policy"}
 Row = Mapping[str, Any]
 
 
@@ -92,6 +94,11 @@ class FsdpConfig:
         return str(self.value("auto_wrap_policy", "TRANSFORMER_BASED_WRAP"))
 
     @cached_property
+    def undecided(self) -> frozenset[str]:
+        """The settings by which others are read, where their own value is refused: version and policy."""
+        return frozenset(name for name, outcome in refused(self, CONTROLS) if outcome.expected)
+
+    @cached_property
     def xla(self) -> bool:
         """Tell whether FSDP of PyTorch/XLA is meant."""
         return bool(self.value("xla"))
@@ -115,16 +122,26 @@ def holds(config: FsdpConfig, row: Row) -> bool:
     )
 
 
-def refused(config: FsdpConfig) -> Iterator[tuple[str, Outcome]]:
+def refused(config: FsdpConfig, names: Iterable[str] | None = None) -> Iterator[tuple[str, Outcome]]:
     """The values that TrainingArguments, or the plugin that the Trainer makes, refuses or takes for another."""
-    for name, (value, _) in config.entries.items():
+    for name in config.entries if names is None else [name for name in names if name in config.entries]:
+        value = config.value(name)
         for row in rows(config, name):
-            if not holds(config, row) or (row.get("texts_only") and not isinstance(value, str)):
+            if (
+                not holds(config, row)
+                or (names is None and is_open(config, row))
+                or (row.get("texts_only") and not isinstance(value, str))
+            ):
                 continue
             outcome = read(row, value, config.accelerate)
             if outcome.expected or outcome.slip:
                 yield name, outcome
                 break
+
+
+def is_open(config: FsdpConfig, row: Row) -> bool:
+    """Tell whether a row depends on a setting that is refused itself: it is open until that is mended."""
+    return any(CONTROLS[name] in row.get("when", {}) for name in config.undecided)
 
 
 def read(row: Row, value: Any, accelerate: str) -> Outcome:
@@ -216,7 +233,7 @@ def unread(config: FsdpConfig) -> Iterator[tuple[str, str, Repair | None]]:
 def not_with_these(config: FsdpConfig, name: str) -> str:
     """Why a key that the release knows is not looked at; empty if it is."""
     found = list(rows(config, name))
-    if not found or any(holds(config, row) for row in found) or name == "version":
+    if not found or any(holds(config, row) or is_open(config, row) for row in found) or name == "version":
         return ""
     if any(row.get("xla_only") for row in found):
         return "" if name.startswith("xla_fsdp_settings.") else "it is read with xla: true only"

@@ -84,6 +84,17 @@ def unmet(launch: Launch, row: Row) -> list[tuple[str, Condition]]:
     ]
 
 
+def undecided(launch: Launch, row: Row) -> bool:
+    """Tell whether a setting that a row depends on is refused itself: which rows count is open until it is mended."""
+    return any("given" not in condition and is_refused(launch, name) for name, condition in row.when.items())
+
+
+def is_refused(launch: Launch, option: str) -> bool:
+    """Tell whether the file gives an option a value that is refused before training begins."""
+    rows = active(launch, option) if launch.given(option) else []
+    return any(read(row.how, launch.value(option), launch.release).expected and not row.how.get("late") for row in rows)
+
+
 def holds(launch: Launch, option: str, condition: Condition) -> bool:
     """Tell whether one condition is fulfilled."""
     if "given" in condition:
@@ -122,7 +133,7 @@ def value_hits(launch: Launch, prefixes: tuple[str, ...]) -> Iterator[Hit]:
         if not given and not any(row.how.get("default") for row in rows_of(option, launch.release)):
             continue
         for row in active(launch, option):
-            if not given and not row.how.get("default"):
+            if undecided(launch, row) or (not given and not row.how.get("default")):
                 continue
             outcome = read(row.how, launch.value(option), launch.release)
             if outcome.expected or outcome.slip:
@@ -174,7 +185,7 @@ def unread_hits(launch: Launch, prefixes: tuple[str, ...], skip: Sequence[str] =
     """
     for option in options_with(prefixes, launch.release):
         rows = on_route(launch, option) if launch.given(option) and option not in skip else []
-        if not rows or not is_read(launch, option):
+        if not rows or not is_read(launch, option) or any(undecided(launch, row) for row in rows):
             continue
         if any(row.used for row in rows if not unmet(launch, row)):
             continue
