@@ -35,6 +35,12 @@ def interval_below_update(reading: Reading) -> bool:
     return is_number(select) and is_number(update) and 0 != select < update
 
 
+def more_limited_groups(reading: Reading) -> bool:
+    """Whether expert parallelism would choose among more groups of experts than there are."""
+    limited, groups = (reading.value(f"expert_parallel.num_{kind}_groups") for kind in ("limited", "expert"))
+    return isinstance(limited, (int, float)) and isinstance(groups, (int, float)) and limited > groups >= 1
+
+
 def is_tested(reading: Reading) -> bool:
     """Whether ZeRO takes the optimizer of the file without being told so (`ZERO_SUPPORTED_OPTIMIZERS`)."""
     if reading.optimizer is None or reading.facts.optimizer(reading.optimizer) is None:
@@ -63,6 +69,7 @@ FACTS: Mapping[str, Callable[[Reading], Any]] = {
     "@overlap_comm": overlap_comm,
     "@dynamic_scale": lambda reading: reading.value("fp16.loss_scale") == 0,
     "@w_mode": lambda reading: "adam_w_mode" in reading.block("optimizer.params"),
+    "@more_limited_groups": more_limited_groups,
     "@interval_below_update": interval_below_update,
     # Accelerate, and with it the Trainer, writes batch sizes into every config that has none
     "@any_batch_size": lambda reading: (
@@ -114,7 +121,8 @@ def is_numeral(text: str) -> bool:
 def is_kind(value: object, kind: str) -> bool:
     """Tell whether a value is of a JSON kind; "number" and "int" leave out true and false.
 
-    "items" is a list that is not empty, "numeral" a text that is a number.
+    "items" is a list that is not empty, "numeral" a text that is a number, "fraction" a float (4.0 too), "no name" a
+    text that is empty or holds a dot.
     """
     kinds: dict[str, bool] = {
         "number": is_number(value),
@@ -126,6 +134,8 @@ def is_kind(value: object, kind: str) -> bool:
         "items": isinstance(value, list) and bool(value),
         "numeral": isinstance(value, str) and is_numeral(value),
         "bool": isinstance(value, bool),
+        "fraction": isinstance(value, float),
+        "no name": isinstance(value, str) and (not value or "." in value),
     }
     return kinds[kind]
 

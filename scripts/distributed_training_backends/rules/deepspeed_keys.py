@@ -37,11 +37,20 @@ class Finding(NamedTuple):
 
 
 def unread(deepspeed: DeepSpeedFile) -> Iterator[tuple[Reading, Entry]]:
-    """The entries that the release has no key for, except those that it stores or hands on."""
+    """The entries that the release has no key for, except those that it stores or hands on. What is stored is read by
+    name all the same, so a slip of a name is told there too."""
     for reading, entry in walk(deepspeed):
         known = entry.key or entry.path in reading.facts.removed or by_accelerate(reading, entry)
-        if not known and entry.unknown in ("refused", "ignored") and not is_second_name(reading, entry):
+        if known or is_second_name(reading, entry) or entry.unknown == "kwargs":
+            continue
+        if entry.unknown != "stored" or is_slip(reading, entry):
             yield reading, entry
+
+
+def is_slip(reading: Reading, entry: Entry) -> bool:
+    """Tell whether a name is a sure slip of one that the block knows and that does not stand beside it."""
+    near = closest(entry.name, reading.facts.children(entry.section))
+    return near is not None and is_sure(entry.name, near) and not reading.document.has(*entry.pointer[:-1], near)
 
 
 def by_accelerate(reading: Reading, entry: Entry) -> bool:

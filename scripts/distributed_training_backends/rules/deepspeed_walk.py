@@ -67,7 +67,9 @@ def block_path(document: Document, release: str, entry: Entry) -> str | None:
     """The known path of the block that an entry opens; None when it opens none. `bfloat16` opens the block `bf16`."""
     if entry.path == "bfloat16":
         return "bf16" if document.get("bf16") is None else None
-    if entry.key is None or entry.key.path in FREE:
+    if entry.key is None:  # no key of the release, but a block of a name of one's own: a group of compression_training
+        return entry.path if section_of(release, entry.path) else None
+    if entry.key.path in FREE:
         return None
     path = entry.key.path
     return path if section_of(release, path) or for_release(release).children(path) else None
