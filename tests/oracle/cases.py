@@ -97,9 +97,8 @@ def questions(case: Case) -> dict[str, Question]:
     if case.kind == "quantization":
         asked = {"mode": "quantization", "fields": case.data}
         return {reader: {**asked, "reader": reader} for reader in ("accelerate", "transformers")}
-    if case.kind == "fsdp":  # a dictionary in a script or a recipe, unless it is a JSON file
-        text = case.text if case.suffix == ".json" else json.dumps(case.data)
-        fsdp: Question = {"mode": "fsdp", "files": {"fsdp.json": text}, "config": "fsdp.json"}
+    if case.kind == "fsdp":  # TrainingArguments reads the file as JSON whatever its name is
+        fsdp: Question = {"mode": "fsdp", "files": {"fsdp.json": case.text}, "config": "fsdp.json"}
         return {"trainer": {**fsdp, "world_size": 2, "arguments": {"fsdp": True}}}
     config = case.data if isinstance(case.data, dict) else {}
     batch = Batch.of(config)
