@@ -125,7 +125,9 @@ def flags(config: Any) -> list[str]:
 
 
 def processes(config: Any) -> int:
-    """As many processes as the parallel sizes of a file ask for, or else PROCESSES."""
+    """As many processes as the parallel sizes of a file ask for, one for distributed_type NO, or else PROCESSES."""
+    if isinstance(config, dict) and config.get("distributed_type") == "NO":
+        return 1
     block = config.get("parallelism_config") if isinstance(config, dict) else None
     sizes = block.items() if isinstance(block, dict) else ()
     product = math.prod(size for key, size in sizes if str(key).endswith("_size") and positive(size))

@@ -68,6 +68,7 @@ def test_the_number_of_processes_follows_the_parallel_sizes() -> None:
     assert (asked["flags"], asked["gpus"]) == (["--num_processes", "16"], 16)
     asked = questions(accelerate_case(distributed_type="FSDP", num_processes=4, parallelism_config=sizes))["launch"]
     assert asked["flags"] == []
+    assert questions(accelerate_case(distributed_type="NO"))["launch"]["flags"] == ["--num_processes", "1"]
 
 
 def test_batch_arithmetic_and_arguments_follow_the_deepspeed_file() -> None:
