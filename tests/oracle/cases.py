@@ -3,8 +3,8 @@
 A config leaves open what the launch command or the training script gives. The oracle must be told something, and
 what it is told must never be what it refuses: eight processes where the file names no number, or as many as its
 parallel sizes ask for; an address where there are several machines; a plain ZeRO-2 file in the place of one that is
-not at hand; arguments of the script that equal what a DeepSpeed file says already. The validator gets no such answers:
-it must not need them.
+not at hand, and such files and keys as SageMaker wants; arguments of the script that equal what a DeepSpeed file says
+already. The validator gets no such answers: it must not need them.
 """
 
 from __future__ import annotations
@@ -44,6 +44,10 @@ ZERO_2 = json.dumps(
     }
 )
 
+# Files of a SageMaker config: a heading, then a name and a value in each line.
+SAGEMAKER_FILES = ("sagemaker_inputs_file", "sagemaker_metrics_file")
+TABLE = "name\tvalue\ntrain\ts3://data/train\n"
+
 
 @dataclass(frozen=True)
 class Case:
@@ -69,12 +73,14 @@ class Case:
 
     @cached_property
     def companions(self) -> dict[str, str]:
-        """The files beside it, with a plain DeepSpeed file for a relative path that leads nowhere."""
-        block = self.data.get("deepspeed_config") if isinstance(self.data, dict) else None
-        path = block.get("deepspeed_config_file") if isinstance(block, dict) else None
-        if self.kind != "accelerate" or not isinstance(path, str) or os.path.isabs(path) or path in self.files:
+        """The files beside it, with plain ones for relative paths that lead nowhere."""
+        if self.kind != "accelerate" or not isinstance(self.data, dict):
             return dict(self.files)
-        return {**self.files, path: ZERO_2}
+        block = self.data.get("deepspeed_config")
+        named = [(block.get("deepspeed_config_file"), ZERO_2)] if isinstance(block, dict) else []
+        named += [(self.data.get(key), TABLE) for key in SAGEMAKER_FILES]
+        relative = {path: text for path, text in named if isinstance(path, str) and path and not os.path.isabs(path)}
+        return {**relative, **self.files}
 
 
 def first_parse(text: str, *parsers: Callable[[str], Any]) -> Any:
@@ -115,11 +121,14 @@ def flags(config: Any) -> list[str]:
     if not isinstance(config, dict):
         return []
     given: list[str] = []
-    local = config.get("compute_environment", "LOCAL_MACHINE") == "LOCAL_MACHINE"
-    if local and config.get("num_processes") in (None, -1, "auto"):
+    environment = config.get("compute_environment", "LOCAL_MACHINE")
+    if environment == "AMAZON_SAGEMAKER" and config.get("profile") is None:
+        given += ["--aws_access_key_id", "id", "--aws_secret_access_key", "secret"]
+    if environment == "LOCAL_MACHINE" and config.get("num_processes") in (None, -1, "auto"):
         given += ["--num_processes", str(processes(config))]
-    machines = config.get("num_machines")
-    if is_integer(machines) and machines > 1 and not config.get("main_process_ip"):
+    machines, address = config.get("num_machines"), config.get("main_process_ip")
+    # A mapping is taken for a block of other settings, and leaves the address open
+    if is_integer(machines) and machines > 1 and (not address or isinstance(address, dict)):
         given += ["--main_process_ip", ADDRESS]
     return given
 

@@ -54,6 +54,14 @@ def test_open_questions_of_an_accelerate_file_are_answered_by_flags_and_files() 
     assert asked["files"]["config.yaml"] == case.text
 
 
+def test_a_sagemaker_file_gets_keys_and_the_tables_that_it_names() -> None:
+    case = accelerate_case(compute_environment="AMAZON_SAGEMAKER", sagemaker_inputs_file="in.tsv")
+    asked = questions(case)["launch"]
+    assert asked["flags"][::2] == ["--aws_access_key_id", "--aws_secret_access_key"]
+    assert asked["files"]["in.tsv"].startswith("name\tvalue\n")
+    assert questions(accelerate_case(compute_environment="AMAZON_SAGEMAKER", profile="p"))["launch"]["flags"] == []
+
+
 def test_nothing_is_added_where_nothing_is_open() -> None:
     block = {"deepspeed_config_file": "/etc/z.json"}
     case = accelerate_case(num_processes=4, num_machines=2, main_process_ip="node-a", deepspeed_config=block)
