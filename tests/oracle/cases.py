@@ -34,6 +34,12 @@ CORPUS_FOLDERS: dict[str, Kind] = {
 PROCESSES = 8
 MOST_PROCESSES = 4096
 ADDRESS = "10.0.0.1"
+# Sizes of groups that the number of processes has to be a multiple of.
+GROUPS = (
+    ("expert_parallel", "autoep_size"),
+    ("zero_optimization", "zero_hpz_partition_size"),
+    ("zero_optimization", "mics_shard_size"),
+)
 ZERO_2 = json.dumps(
     {
         "train_micro_batch_size_per_gpu": "auto",
@@ -155,12 +161,13 @@ class Batch:
     def of(cls, config: Mapping[str, Any]) -> Batch:
         total, micro = config.get("train_batch_size"), positive(config.get("train_micro_batch_size_per_gpu"))
         steps = positive(config.get("gradient_accumulation_steps")) or 1
-        model, experts = size(config, "tensor_parallel", "autotp_size"), size(config, "expert_parallel", "autoep_size")
+        model = size(config, "tensor_parallel", "autotp_size")
+        group = math.lcm(*(size(config, *place) for place in GROUPS))
         if micro is None:
-            return cls(max(1, total // steps) if is_integer(total) else 2, steps, model)
+            return cls(max(1, total // steps), steps, model) if is_integer(total) else cls(2, steps, model * group)
         if is_integer(total) and total >= micro * steps and total % (micro * steps) == 0:
             return cls(micro, steps, model * (total // (micro * steps)))
-        return cls(micro, steps, model * experts)
+        return cls(micro, steps, model * group)
 
 
 def size(config: Mapping[str, Any], block: str, key: str) -> int:
