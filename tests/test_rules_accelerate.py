@@ -206,3 +206,28 @@ def test_numbers_that_are_none(text: str, code: str) -> None:
 )
 def test_gpu_ids_are_quoted_where_that_makes_a_list_of_ids(value: str, titles: list[str]) -> None:
     assert fixes(f"distributed_type: MULTI_GPU\nnum_processes: 2\ngpu_ids: {value}\n", "LCH007") == titles
+
+
+# accelerate 1.15.0 takes gradient_accumulation_steps from the file for DEEPSPEED only (commands/launch.py)
+def test_advice_about_a_key_fits_the_type_of_the_file() -> None:
+    (text,) = messages("distributed_type: MULTI_GPU\nnum_processes: 4\ngradient_accumulation_steps: 4\n", "ACC003")
+    assert "Accelerator(gradient_accumulation_steps=" in text
+    assert "deepspeed_config" not in text
+    (text,) = messages("distributed_type: DEEPSPEED\nnum_processes: 4\ngradient_accumulation_steps: 4\n", "ACC003")
+    assert text.endswith("belongs into deepspeed_config")
+
+
+def test_advice_about_the_keys_of_a_sagemaker_file() -> None:
+    head = "compute_environment: AMAZON_SAGEMAKER\ndistributed_type: 'NO'\nec2_instance_type: ml.p3.2xlarge\n"
+    role, count = messages(f"{head}iam_role: trainer\nnum_processes: 4\n", "ACC003", release="1.9.0")
+    assert role.endswith("did you mean iam_role_name?")
+    assert "LOCAL_MACHINE" in count
+
+
+def test_the_rank_of_a_machine_under_the_deepspeed_program() -> None:
+    (text,) = messages(
+        f"distributed_type: DEEPSPEED\nmachine_rank: 1\n{MACHINES}deepspeed_config: {{deepspeed_hostfile: hosts}}\n",
+        "ACC030",
+    )
+    assert "several machines" not in text
+    assert "deepspeed_multinode_launcher: standard" in text

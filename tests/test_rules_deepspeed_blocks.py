@@ -84,3 +84,12 @@ def test_slips_in_data_efficiency_are_told() -> None:
     data = {**PLAIN, "data_efficiency": {"data_sampling": sampling, "data_routing": {"random_ltd": {"enable": True}}}}
     slips = [hit.at.pointer[-1] for code, _, hit in hits(data) if code == "DSP004"]
     assert sorted(map(str, slips)) == ["enable", "enable", "num_epoch"]
+
+
+def test_one_cause_is_one_finding() -> None:
+    # json.load has stopped at the comment; and Accelerate refuses the "auto" of the key that is misspelt
+    assert said('{"train_batch_size": 8, // all\n "bf16": {"enabled": true}}', "accelerate") == {("DSP001", "error")}
+    found = hits({**PLAIN, "bf16": {"enable": "auto"}}, "accelerate")
+    (only,) = [hit for _, severity, hit in found if severity != "info"]
+    assert "did you mean `enabled`?" in only.message
+    assert only.repair is not None

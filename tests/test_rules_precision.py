@@ -325,3 +325,14 @@ def test_before_accelerate_had_such_a_class() -> None:
 )
 def test_dtypes_by_their_other_name(value: Any, expected: str, better: Any) -> None:
     assert quantization.meant(value, expected) == better
+
+
+def test_the_long_names_of_fp8_backends_are_understood() -> None:
+    for word, name in (("TransformerEngine", "TE"), ("TORCHAO", "AO")):
+        text = json.dumps({"distributed_type": "MULTI_GPU", "num_processes": 4, "mixed_precision": "fp8"})
+        text = f'{text[:-1]}, "fp8_config": {{"backend": "{word}"}}}}'
+        options = Options(default_targets(), kind="accelerate")
+        found = validate_text(text, options, "config.json").files[0].findings
+        (refused,) = [item for item in found if item.severity.value == "error"]
+        assert refused.fix is not None
+        assert [edit.text for edit in refused.fix.edits] == [f'"{name}"']

@@ -18,6 +18,9 @@ from distributed_training_backends.versions import describe, parse
 
 ALIASES = {"DDP": "MULTI_GPU", "MEGATRON": "MEGATRON_LM", "FSDP2": "FSDP", "NONE": "NO", "SINGLE_GPU": "NO"}
 
+# Settings that only DEEPSPEED takes from a config file, and where every other type has them.
+OF_SCRIPT = {"gradient_accumulation_steps": "Accelerator(gradient_accumulation_steps=…)"}
+
 
 def mapping(document: Document) -> dict[Any, Any]:
     """The top of a file, empty where it is no mapping."""
@@ -85,14 +88,25 @@ def explanation(document: Document, key: Any, known: frozenset[str], release: st
     if not isinstance(key, str):
         return "keys are words: YAML reads this one as another type", None
     if spans := lifetimes(key):
+        if key in knowledge.for_release(release).cluster_fields:
+            return "it is a key of LOCAL_MACHINE configs, and this is a SageMaker one: remove it", removal(key)
         return lifetime_text(spans, release), removal(key)
+    if key in OF_SCRIPT and document.get("distributed_type") != "DEEPSPEED":
+        return f"the script sets it: {OF_SCRIPT[key]}", removal(key)
     for block in homes(key, release):
         return f"it belongs into {block}", move(document, key, block)
+    if len(longer := [name for name in known if name.startswith(f"{key}_")]) == 1 and longer[0] not in document.data:
+        return f"did you mean {longer[0]}?", renaming(key, longer[0])
     if (near := closest(key, known)) and near not in mapping(document):
-        return f"did you mean {near}?", Repair(f"rename to {near}", (Operation("rename", (key,), near),))
+        return f"did you mean {near}?", renaming(key, near)
     if deepspeed_key(key):
         return "it is a key of a DeepSpeed JSON: put it into the file that deepspeed_config_file names", None
     return "remove it", removal(key)
+
+
+def renaming(key: str, name: str) -> Repair:
+    """Give a key its right name."""
+    return Repair(f"rename to {name}", (Operation("rename", (key,), name),))
 
 
 def lifetime_text(spans: list[tuple[str | None, str | None]], release: str) -> str:

@@ -83,6 +83,9 @@ def unread_text(launch: Launch, key: str, effect: object) -> str:
         return f"accelerate launch ignores {key} in a config file ({shown(effect)} takes effect); {advice}"
     if key in MEETING and alone(launch):
         return f'{key} has no effect here: distributed_type "NO" starts one process, which meets no other'
+    if key == "machine_rank" and launch.deepspeed_runner:
+        text = "machine_rank has no effect here: the deepspeed program starts the machines, and gives each its rank"
+        return f"{text}; write deepspeed_multinode_launcher: standard, to start each machine by hand"
     where = "several machines" if key in ("machine_rank", "main_process_ip") else reader(key)
     return f"{key} has no effect here: it is read for {where} only; {shown(effect)} takes effect"
 

@@ -10,6 +10,7 @@ from distributed_training_backends.flow.deepspeed import Reading, read
 from distributed_training_backends.flow.inputs import DeepSpeedFile
 from distributed_training_backends.knowledge.deepspeed import auto_fillers
 from distributed_training_backends.model import Pointer, Severity
+from distributed_training_backends.rules.deepspeed_keys import explained
 from distributed_training_backends.rules.deepspeed_walk import walk
 from distributed_training_backends.rules.registry import Hit, rule
 from distributed_training_backends.rules.suggest import shown
@@ -32,6 +33,7 @@ def unfilled_auto(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     if reading is None or not deepspeed.huggingface:
         return
     who = "Accelerate" if deepspeed.consumer == "accelerate" else "The Trainer"
+    slips = {entry.pointer: (f"; {why.advice}", why.repair) for _, entry, why in explained(deepspeed) if why.repair}
     for pointer in autos(reading.data):
         path, at = ".".join(map(str, pointer)), At(deepspeed.document, pointer, "value")
         if deepspeed.launch is not None and by_trainer(deepspeed, path):
@@ -40,8 +42,9 @@ def unfilled_auto(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
             )
             yield Hit(at, message, None, Severity.WARNING)
         else:
-            message = f'{who} fills in no "auto" for `{path}`, and refuses the file for it{hint(path)}'
-            yield Hit(at, message)
+            advice, repair = slips.get(pointer, (hint(path), None))
+            message = f'{who} fills in no "auto" for `{path}`, and refuses the file for it{advice}'
+            yield Hit(at, message, repair)
 
 
 def by_trainer(deepspeed: DeepSpeedFile, path: str) -> bool:

@@ -32,6 +32,8 @@ def no_zero_block(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     {"stage": 0}`. Source: accelerate 1.15.0, utils/dataclasses.py, `DeepSpeedPlugin.__post_init__`.
     """
     document = deepspeed.document
+    if any(defect.name == "not-strict-json" for defect in document.defects):
+        return  # json.load has stopped there (DSP001)
     if deepspeed.huggingface and isinstance(document.data, dict) and not document.has("zero_optimization"):
         message = 'Accelerate refuses a file without `zero_optimization`; for no ZeRO write {"stage": 0}'
         add = Operation("add", (), "zero_optimization", {"stage": 0})

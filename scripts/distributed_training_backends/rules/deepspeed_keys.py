@@ -159,8 +159,13 @@ def is_remark(entry: Entry) -> bool:
 def of_case(deepspeed: DeepSpeedFile, case: Case) -> Iterator[Hit]:
     """The hits of one case."""
     for reading, entry, finding in explained(deepspeed):
-        if finding.case == case:
+        if finding.case == case and not told_with_auto(deepspeed, entry, finding):
             yield hit(reading, entry, finding)
+
+
+def told_with_auto(deepspeed: DeepSpeedFile, entry: Entry, finding: Finding) -> bool:
+    """Tell whether the "auto" of a misspelt key is refused, with the same advice (DSP023)."""
+    return deepspeed.huggingface and entry.value == "auto" and finding.repair is not None
 
 
 @rule("DSP004", "unknown-key", error="*", of="deepspeed")
