@@ -32,8 +32,6 @@ LEFT_OUT = (
         "a package is missing",
     ),
     (re.compile(r"No such file or directory: b?'/"), "a folder of another machine is missing"),
-    # Older DeepSpeed counts the ranks of a group until a RuntimeError, which is a ValueError by now
-    (re.compile(r"Group rank \d+ is not part of group"), "today's torch raises another error than is expected"),
     (re.compile(r"determine model policy automatically"), "the oracle's model is none that DeepSpeed can split"),
 )
 # A DeepSpeed file does not say how many processes there are, and may ask for more than the ones it is given.

@@ -31,6 +31,7 @@ MEMORY = (
     "max_memory_reserved",
     "reset_peak_memory_stats",
 )
+FIND_RANK = torch.distributed.distributed_c10d.get_global_rank
 FIRST_WITHOUT_STREAMS = (0, 10, 1)
 # What it does to no end on a CPU.
 IN_VAIN = ("set_device", "synchronize", "empty_cache", "manual_seed", "manual_seed_all", "range_push", "range_pop")
@@ -90,15 +91,30 @@ def device() -> str:
 
 
 def early_releases(release: str) -> list[str]:
-    """Let the first releases run on a CPU: before 0.10.1 they want streams, before 0.9.3 they know CUDA only."""
+    """Let the first releases run on a CPU: before 0.10.1 they want streams, before 0.9.3 they know CUDA only.
+
+    They also count the ranks of a group until torch raises a RuntimeError, which has become a ValueError.
+    """
     from deepspeed.accelerator import get_accelerator
 
-    said: list[str] = []
+    torch.distributed.distributed_c10d.get_global_rank = _global_rank
+    said = ["a rank that is not in a group is a RuntimeError and a ValueError"]
     if get_accelerator().device_name() == "cuda":
         said.append(_cpu_for_cuda(type(get_accelerator())))
     if tuple(int(part) for part in release.split(".")[:3]) < FIRST_WITHOUT_STREAMS:
         said.append(_streams(type(get_accelerator())))
     return said
+
+
+class NotInGroupError(RuntimeError, ValueError):
+    """Whatever a release expects torch to raise about a rank."""
+
+
+def _global_rank(group: Any, rank: int) -> int:
+    try:
+        return int(FIND_RANK(group, rank))
+    except ValueError as error:
+        raise NotInGroupError(str(error)) from error
 
 
 def _cpu_for_cuda(kind: Any) -> str:

@@ -23,9 +23,9 @@ REASONS = (
     Reason(
         "accelerate",
         "missed",
-        r"torchao with FSDP2 and cpu_ram_efficient_loading",
+        r"torchao with FSDP2 and cpu_ram_efficient_loading|`MS-AMP` \+ `FSDP` is not supported",
         "`mixed_precision: fp8` without a backend takes the first package that is installed; the oracle has all of "
-        "them and gets torchao, others are taken",
+        "them and gets one that FSDP refuses, others are taken",
     ),
     Reason(
         "accelerate",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import json
+import logging
 import tarfile
 import zipfile
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.oracle import comparison, liveness, mutations, reasons, tables
+from tests.oracle import comparison, liveness, mutations, reasons, tables, worker
 from tests.oracle.agreement import FIXED_SEED, RELEASES, by_signature, merged
 from tests.oracle.cases import Case, own, questions
 from tests.oracle.comparison import Row, Truth, truth_for_any, truth_of
@@ -378,3 +379,9 @@ def test_an_environment_without_interpreter_says_so(tmp_path: Path) -> None:
 
 def test_library_of_every_kind() -> None:
     assert set(comparison.LIBRARY_OF.values()) == set(RELEASES)
+
+
+def test_a_warning_that_cannot_be_formatted_ends_no_run() -> None:
+    listener = worker.Listener()
+    listener.emit(logging.LogRecord("a", logging.WARNING, "a.py", 1, "it is deprecated", (FutureWarning,), None))
+    assert listener.heard == ["it is deprecated"]

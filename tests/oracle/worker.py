@@ -103,7 +103,10 @@ class Listener(logging.Handler):
         self.heard: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.heard.append(record.getMessage())
+        try:
+            self.heard.append(record.getMessage())
+        except (TypeError, ValueError):  # which logging reports and survives, and so does a run
+            self.heard.append(str(record.msg))
 
 
 @contextlib.contextmanager
