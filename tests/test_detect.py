@@ -38,6 +38,7 @@ def loaded(text: str, path: str = "cfg.yaml", kind: Kind | None = None) -> Docum
         ("a.yaml", "distrbuted_type: FSDP\nnum_processes: 4\nfsdp_config: {}\n", "accelerate"),
         ("a.yaml", "fsdp_config:\n  fsdp_version: 2\nmixed_precision: bf16\nnum_machines: 1\n", "accelerate"),
         ("a.yaml", "deepspeed_config:\n  zero_stage: 3\n", "accelerate"),
+        ("a.yaml", "distributed_type: FSDP\nnum_nodes: 2\nnproc_per_node: 8\nmaster_addr: a\n", "accelerate"),
         ("a.yaml", "parallelism_config:\n  parallelism_config_tp_size: 2\n", "accelerate"),
         (
             "a.json",
@@ -199,3 +200,9 @@ def test_the_corpus_is_told_apart() -> None:
         assert total
         assert table[folder, kind] >= 0.99 * total, table
     assert {kind for folder, kind in table if folder == "recipe"} <= {"trainer", "unknown-kind"}
+
+
+def test_the_type_alone_decides_only_with_a_value_of_accelerates() -> None:
+    rest = {"num_nodes": 2, "nproc_per_node": 8, "master_addr": "a"}
+    assert detect({"distributed_type": "MULTI_GPU", **rest}, "", "a.yaml") == "accelerate"
+    assert detect({"distributed_type": "horovod", **rest}, "", "a.yaml") is None

@@ -90,9 +90,13 @@ def unit_findings(unit: Unit, options: Options) -> Iterator[Finding]:
         return
     inputs = cluster_inputs(document, targets, context) if document.kind == "accelerate" else lone_inputs(document)
     if document.kind == "trainer":
-        from distributed_training_backends.flow.trainer import deepspeed_of  # with it comes what the Trainer reads
+        from distributed_training_backends.flow.trainer import (  # with it comes what the Trainer reads
+            deepspeed_of,
+            file_named,
+        )
 
         inputs["deepspeed"] = deepspeed_of(document, companion, targets, context)
+        inputs["absent_file"] = None if companion else file_named(document)
     elif companion is not None:
         inputs["deepspeed"] = DeepSpeedFile(companion, "accelerate", targets, context, inputs.get("launch"))
     elif isinstance(name := document.get("deepspeed_config", "deepspeed_config_file"), str):

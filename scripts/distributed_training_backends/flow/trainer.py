@@ -40,6 +40,12 @@ def deepspeed_of(
     return DeepSpeedFile(config, "trainer", targets, known)
 
 
+def file_named(document: Document) -> str | None:
+    """The file that `deepspeed` names; a text that begins with a brace is the config itself."""
+    name = document.get("deepspeed")
+    return name if isinstance(name, str) and name and not name.lstrip().startswith("{") else None
+
+
 def arguments(document: Document, targets: Targets, context: Context) -> Iterator[tuple[str, Any]]:
     """The arguments that the Trainer compares a DeepSpeed config with: as the file says, or else the default."""
     known = transformers.for_release(targets.transformers).training_arguments

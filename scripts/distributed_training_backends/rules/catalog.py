@@ -14,7 +14,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "accelerate_unread": ("launch",),
     "accelerate_deepspeed": ("deepspeed_launch",),
     "sagemaker": ("sagemaker",),
-    "cross_file": ("deepspeed_launch",),
+    "cross_file": ("deepspeed_launch", "absent_file"),
     "packages": ("absent",),
     "lone_text": ("lone",),
     "launch_counts": ("launch",),

@@ -9,6 +9,7 @@ from distributed_training_backends.flow.launch import Launch
 from distributed_training_backends.model import Applicability, Pointer, Severity
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
 from distributed_training_backends.rules.suggest import shown
+from distributed_training_backends.sources.document import Document
 
 # The names in `_deepspeed_config_checks`; the same in all releases from 0.20.0 to 1.15.0.
 OVERRULED = (
@@ -86,6 +87,18 @@ def deepspeed_file_not_found(deepspeed_launch: Launch, missing_file: str) -> Ite
     text = f"there is no file {shown(missing_file)} here, so it is not judged{where}"
     severity = None if deepspeed_launch.context.launched else Severity.INFO
     yield Hit(deepspeed_launch.at("deepspeed_config_file"), text, severity=severity)
+
+
+@rule("XCF005", "argument-file-not-found", info="*", of="transformers")
+def argument_file_not_found(trainer: Document, absent_file: str) -> Iterator[Hit]:
+    """The file that `deepspeed` among TrainingArguments names is not here.
+
+    The Trainer looks from the working directory of the run, and fails where the file is missing there. It may be on the
+    cluster. Source: 5.24.0, training_args.py, `TrainingArguments.__post_init__`; accelerate 1.15.0,
+    utils/deepspeed.py, `HfDeepSpeedConfig.__init__`.
+    """
+    where = "" if isabs(absent_file) else "; the Trainer looks from the directory of the run"
+    yield Hit(trainer.value("deepspeed"), f"there is no file {shown(absent_file)} here, so it is not judged{where}")
 
 
 @rule("XCF003", "deepspeed-file-not-a-path", error="*")

@@ -215,7 +215,8 @@ def number_as_text(trainer: Document, targets: Targets) -> Iterator[Hit]:
         number = number_in(value)
         if number is not None and item.type in NUMBERS and name not in told:
             at = trainer.value(name)
-            text = f"{name} is the text {shown(value)} and is not converted; write {as_written(at, number)}"
+            then = ", and making the optimizer fails" if name == "learning_rate" else ""
+            text = f"{name} is the text {shown(value)} and is not converted{then}; write {as_written(at, number)}"
             yield Hit(at, text, rewriting(at, number))
 
 

@@ -102,6 +102,8 @@ FOREIGN = _words("""finetuning_type cutoff_len base_model sequence_len sample_pa
     dataset_mixer dataset_dir plot_loss lora_target stage adapter micro_batch_size train_on_inputs hydra trainer""")
 # what is a block with such a key in a DeepSpeed config is a flag, or another block, elsewhere
 _BLOCKS = {"fp16": ("enabled", 2), "bf16": ("enabled", 2), "optimizer": ("type", 1), "scheduler": ("type", 1)}
+# the values of a key that nothing but Accelerate has: one of them says enough, whatever stands beside it
+_TYPES = re.compile(r"NO|MULTI_[A-Z]+|FSDP|DEEPSPEED|MEGATRON_LM|TPU|XLA|TP")
 _KEY_LINE = re.compile(r"""^([ \t]*)(?:\{[ \t]*)?["']?([A-Za-z_]\w*)["']?[ \t]*:""", re.MULTILINE)
 MAX_KEY_LINES = 2000
 _OUR_NAMES = re.compile(r"accelerate|deepspeed|fsdp|(?:^|[_.-])(?:ds|zero\d?)(?:[_.-]|$)", re.IGNORECASE)
@@ -116,7 +118,7 @@ def detect(data: Any, text: str, path: str) -> Kind | None:
     ranked = sorted(scores, key=lambda kind: (scores[kind], _named(kind, path)), reverse=True)
     fitting = [kind for kind in ranked if scores[kind] >= 3 and _share(SIGNS[kind], keys) >= SIGNS[kind].share]
     if not fitting or (fitting[0] == "trainer" and not FOREIGN.isdisjoint(keys)):
-        return None
+        return "accelerate" if _TYPES.fullmatch(str(values.get("distributed_type"))) else None
     return fitting[0]
 
 
