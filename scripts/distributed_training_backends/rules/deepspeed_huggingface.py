@@ -14,6 +14,7 @@ from distributed_training_backends.flow.deepspeed import (
     node,
     read,
 )
+from distributed_training_backends.flow.effect import normal
 from distributed_training_backends.flow.inputs import DeepSpeedFile
 from distributed_training_backends.model import Applicability, Severity
 from distributed_training_backends.rules.deepspeed_conditions import is_kind, is_number, rows
@@ -163,3 +164,21 @@ def cpu_offload_needs_cpu_optimizer(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     message = "with an offloaded optimizer DeepSpeed takes no other optimizer from the script than DeepSpeedCPUAdam"
     severity = None if deepspeed.consumer == "trainer" else Severity.INFO
     yield Hit(at, f'{message}; add an `optimizer` block, or "zero_force_ds_cpu_optimizer": false', None, severity)
+
+
+@rule("DSP054", "stage-3-without-batch-size", error="..0.23.0")
+def stage_3_without_batch_size(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """A stage 3 file without `train_batch_size`, in releases of Accelerate that look it up without asking.
+
+    They take a copy of the file for `zero3_init_flag`, which is on at stage 3 unless the launch says otherwise, and
+    end with `KeyError: 'train_batch_size'`; "auto" is filled in. Source: accelerate 0.23.0, utils/dataclasses.py,
+    `DeepSpeedPlugin.set_deepspeed_weakref`.
+    """
+    reading, launch = read(deepspeed), deepspeed.launch
+    if reading is None or deepspeed.consumer != "accelerate" or reading.stage != 3:
+        return
+    off = launch is not None and launch.given("zero3_init_flag") and normal(launch.value("zero3_init_flag")) is None
+    if not off and not reading.written("train_batch_size"):
+        release = deepspeed.targets.accelerate
+        message = f"accelerate {release} looks `train_batch_size` up for a stage 3 file, and fails without it"
+        yield Hit(reading.at("zero_optimization.stage"), f'{message}; add "train_batch_size": "auto"')

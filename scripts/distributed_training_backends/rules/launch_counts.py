@@ -152,8 +152,8 @@ def rank_out_of_range(launch: Launch) -> Iterator[Hit]:
 def invalid_port(launch: Launch) -> Iterator[Hit]:
     """`main_process_port` is no port number.
 
-    The launcher asks the operating system whether the port is taken, which fails for a text and for a number above
-    65535; torchrun wants a number as well. Source: 1.15.0, utils/other.py, `is_port_in_use`.
+    The launcher asks the operating system whether the port is taken (since 0.21.0), which fails for a text and for a
+    number above 65535; torchrun wants a number of that size as well. Source: 1.15.0, utils/other.py, `is_port_in_use`.
     """
     port = launch.value("main_process_port")
     if port is None or launch.route in ("simple", "tpu") or launch.context.main_process_port is not None:
@@ -162,7 +162,8 @@ def invalid_port(launch: Launch) -> Iterator[Hit]:
         return
     checked = launch.since("0.21.0")
     number = integer(port)
-    if checked or number is None or isinstance(port, bool):
+    out_of_range = number not in PORTS and launch.elastic
+    if checked or number is None or isinstance(port, bool) or out_of_range:
         repair = rewritten(launch, "main_process_port", number) if number is not None and number in PORTS else None
         text = f"main_process_port {shown(port)} is no port number; write a number from 0 to 65535 without quotes"
         yield Hit(launch.at("main_process_port"), text, repair)

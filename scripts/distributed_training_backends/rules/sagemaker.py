@@ -84,3 +84,17 @@ def sagemaker_gpu_ids(sagemaker: Document) -> Iterator[Hit]:
     value = sagemaker.get("gpu_ids")
     if value is not None and not isinstance(value, str):
         yield Hit(sagemaker.value("gpu_ids"), f"gpu_ids {shown(value)} is no text, and the launcher fails; quote it")
+
+
+@rule("ACC055", "sagemaker-not-text", error="..1.9.0")
+def sagemaker_not_text(sagemaker: Document) -> Iterator[Hit]:
+    """`region` or `profile` of a SageMaker config is no text.
+
+    The launcher puts both into its environment, which takes texts only; an empty `region` is refused as well, while
+    one that is left out is us-east-1. Source: 1.9.0, utils/launch.py, `prepare_sagemager_args_inputs`.
+    """
+    for key in ("region", "profile"):
+        value = sagemaker.get(key)
+        empty = value is None and (key == "profile" or not sagemaker.has(key))
+        if not empty and not isinstance(value, str):
+            yield Hit(sagemaker.value(key), f"{key} {shown(value)} is no text, and the launcher fails; write its name")
