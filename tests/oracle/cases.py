@@ -144,8 +144,9 @@ def processes(config: Any) -> int:
     if isinstance(config, dict) and config.get("distributed_type") == "NO":
         return 1
     block = config.get("parallelism_config") if isinstance(config, dict) else None
-    sizes = block.items() if isinstance(block, dict) else ()
-    product = math.prod(size for key, size in sizes if str(key).endswith("_size") and positive(size))
+    texts = {key: str(size) for key, size in block.items()} if isinstance(block, dict) else {}  # as they are exported
+    sizes = [int(size) for key, size in texts.items() if str(key).endswith("_size") and size.isdecimal()]
+    product = math.prod(size for size in sizes if size)
     return product if 1 < product <= MOST_PROCESSES else PROCESSES
 
 

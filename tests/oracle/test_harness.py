@@ -72,7 +72,7 @@ def test_nothing_is_added_where_nothing_is_open() -> None:
 
 
 def test_the_number_of_processes_follows_the_parallel_sizes() -> None:
-    sizes = {"parallelism_config_dp_shard_size": 4, "parallelism_config_tp_size": 4}
+    sizes = {"parallelism_config_dp_shard_size": "4", "parallelism_config_tp_size": 4}
     asked = questions(accelerate_case(distributed_type="FSDP", parallelism_config=sizes))["launch"]
     assert (asked["flags"], asked["gpus"]) == (["--num_processes", "16"], 16)
     asked = questions(accelerate_case(distributed_type="FSDP", num_processes=4, parallelism_config=sizes))["launch"]
