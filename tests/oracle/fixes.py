@@ -2,9 +2,9 @@
 
     python -m tests.oracle.fixes [--own] [--mutants 20 --seed N]
 
-A safe fix must leave a file that the library takes, where it took the file before, or that it no longer refuses for
-what was mended. What is removed must have changed nothing. And the validator must agree with the library about the
-mended file. The status is 1 where one of these does not hold.
+A safe fix must leave a file that the library takes, where it took the file before; one that the validator itself sees
+refused is not made by --fix. The finding must be gone, what is removed must have changed nothing, and the validator
+must agree with the library about the mended file. The status is 1 where one of these does not hold.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.oracle.liveness import fingerprint
 
 from distributed_training_backends import api
 from distributed_training_backends.fix import apply
-from distributed_training_backends.model import Applicability, FileReport, Finding, Severity
+from distributed_training_backends.model import Applicability, FileReport, Finding
 
 # These kinds have one reader; a lone DeepSpeed file is judged for the reader that takes it.
 ONE_READER = ("accelerate", "fsdp")
@@ -64,15 +64,12 @@ def complaint(oracle: Oracle, case: Case, mended: Case, finding: Finding) -> str
     first, then = truth_for_any(truths(was, case)), truth_for_any(truths(now, mended))
     if "left out" in (first.verdict, then.verdict):
         return ""
-    if first.verdict == "accepted" and then.verdict == "rejected":
-        return f"the library took the file, and refuses the mended one: {then.error.get('message', '')[:200]}"
-    # the libraries stop at the first of several errors
-    alone = sum(one.severity is Severity.ERROR for one in reported(case).findings) == 1
-    if finding.severity is Severity.ERROR and alone and then.verdict == "rejected" and then.error == first.error:
-        return f"the library still says: {then.error.get('message', '')[:200]}"
     after = reported(mended)
+    if first.verdict == "accepted" and then.verdict == "rejected" and after.verdict == "accepted":
+        return f"the library took the file, and refuses the mended one: {then.error.get('message', '')[:200]}"
     if (after.verdict == "accepted") != (then.verdict == "accepted"):
-        return f"the library: {then.verdict}, the validator: {after.verdict}"
+        said = then.error.get("message", "")[:200]
+        return f"the library: {then.verdict} ({said}), the validator: {after.verdict}"
     if any((again.code, again.place.pointer) == (finding.code, finding.place.pointer) for again in after.findings):
         return "the finding stays"
     removes = finding.fix is not None and finding.fix.title.startswith("remove ")
