@@ -19,7 +19,7 @@ from mcp_server.arguments import fits
 from tests.mcp_calls import ACCELERATE, CLEAN, DEEPSPEED, MODES, call, refused, text_of
 
 from distributed_training_backends import api, cli
-from rule_examples import CASES, read_cases
+from rule_examples import all_cases
 
 pytestmark = pytest.mark.anyio
 TOKENS, BYTES_A_TOKEN = 1_200, 2.75  # of markdown tables; prose has four or more
@@ -126,7 +126,7 @@ def test_no_answer_names_an_option_of_the_command_line() -> None:
     options = {
         word for line in cli.build_parser().format_help().split() if (word := line.strip("[],")).startswith("--")
     }
-    texts = [example.files[0][1] for path in CASES.glob("*.md") for example in read_cases(path.stem)]
+    texts = [example.files[0][1] for cases in all_cases().values() for example in cases]
     refused_by_one = '{"train_batch_size": "auto", "zero_optimization": {"stage": 2}}'
     for text in (*texts, " ", "just words", DEEPSPEED, refused_by_one):
         answer = answered("validate_config", {"config": text, "detail": "full"}).structured_content
@@ -184,8 +184,8 @@ def test_default_answers_keep_to_the_budget() -> None:
         ],
     }
     longest["validate_config"].append({"config": ACCELERATE, "deepspeed_config": DEEPSPEED})
-    for code in (path.stem for path in CASES.glob("*.md")):
-        longest["validate_config"] += [{"config": example.files[0][1]} for example in read_cases(code)]
+    for cases in all_cases().values():
+        longest["validate_config"] += [{"config": example.files[0][1]} for example in cases]
     for tool, calls in longest.items():
         for arguments in calls:
             text = text_of(answered(tool, arguments))
@@ -303,7 +303,7 @@ async def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, clien
 
 
 async def test_calls_at_once_do_not_disturb_each_other(client: Client) -> None:
-    expected = {code: read_cases(code)[0].files[0][1] for code in sorted(path.stem for path in CASES.glob("*.md"))[:50]}
+    expected = {code: cases[0].files[0][1] for code, cases in sorted(all_cases().items())[:50]}
     alone = {code: answered("validate_config", {"config": text}) for code, text in expected.items()}
     together: dict[str, Any] = {}
 

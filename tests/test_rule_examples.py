@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from distributed_training_backends.rules import catalog
 from distributed_training_backends.rules.registry import FAMILIES, RULES
 from generate_rule_pages import page, run_example
-from rule_examples import CASES, CaseError, Example, parse, read_cases
+from rule_examples import CaseError, Example, all_cases, page_of, parse
 
 catalog.load()
 CODES = sorted(RULES)
+EXAMPLES = all_cases()
 
 
-def test_no_example_without_a_rule() -> None:
-    assert sorted(path.stem for path in CASES.glob("*.md")) == CODES
+def test_every_rule_has_a_bad_and_a_good_example() -> None:
+    assert sorted(EXAMPLES) == CODES
+    for code, examples in EXAMPLES.items():
+        assert {example.verdict for example in examples} == {"bad", "good"}, code
 
 
 @pytest.mark.parametrize("code", CODES)
 def test_bad_examples_raise_the_code(code: str) -> None:
-    for example in read_cases(code):
+    for example in EXAMPLES[code]:
         if example.verdict == "bad":
             _, output = run_example(with_options(example, "--verbose"))
             assert f"[{code}]" in output, f"{example.title}:\n{output}"
@@ -27,7 +32,7 @@ def test_bad_examples_raise_the_code(code: str) -> None:
 
 @pytest.mark.parametrize("code", CODES)
 def test_good_examples_raise_nothing_above_info(code: str) -> None:
-    for example in read_cases(code):
+    for example in EXAMPLES[code]:
         if example.verdict == "good":
             status, output = run_example(example)
             assert status == 0, f"{example.title}:\n{output}"
@@ -38,7 +43,7 @@ def test_good_examples_raise_nothing_above_info(code: str) -> None:
 def test_bad_example_has_the_severity_that_the_rule_declares(code: str) -> None:
     declared = {severity.value for severity, _ in RULES[code].severities} | {"info", "warning"}
     declared |= {"unreadable"} if code == "XCF900" else set()
-    for example in read_cases(code):
+    for example in EXAMPLES[code]:
         if example.verdict == "bad":
             _, output = run_example(with_options(example, "--verbose", "--select", code))
             shown = {word for word in ("error", "warning", "info", "unreadable") if f"{word}[{code}]" in output}
@@ -53,11 +58,25 @@ def with_options(example: Example, *options: str) -> Example:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_pages_have_a_section_for_each_rule(family: str) -> None:
-    if any(code.startswith(family) for code in RULES):
-        text = page(family)
-        for code in RULES:
-            assert (f"\n## {code}\n" in text) == code.startswith(family)
+def test_pages_are_what_is_made_of_them(family: str) -> None:
+    text = page_of(family).read_text("utf-8")
+    assert page(family, text) == text
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_examples_alone_make_the_page_again(family: str) -> None:
+    """As an author writes them: in any order, with "bad" and "good", without documentation and outputs."""
+    sections = {code: "".join(map(as_written, EXAMPLES[code])) for code in reversed(CODES) if code.startswith(family)}
+    text = "".join(f"## {code}\n{examples}" for code, examples in sections.items())
+    assert page(family, text) == page_of(family).read_text("utf-8")
+
+
+def as_written(example: Example) -> str:
+    """An example before a page is made of it."""
+    (name, text), *others = example.files
+    files = [(shlex.join([name, *example.options]), text), *others]
+    fences = "".join(f"```yaml {head}\n{body}```\n" for head, body in files)
+    return f"### {example.verdict}: {example.title}\n{fences}"
 
 
 @pytest.mark.parametrize("code", CODES)
@@ -65,15 +84,43 @@ def test_documentation_names_its_source(code: str) -> None:
     assert "Source:" in RULES[code].documentation
 
 
-def test_case_files_are_read_as_described() -> None:
-    bad_text = "## bad: first\n```yaml a.yaml\nx: 1\n```\n"
-    good_text = "## good\noptions: --b '2 3'\n```json b.json\n{}\n```\n"
-    text = f"# ACC900\noptions: --a 1\n{bad_text}{good_text}"
-    bad, good = parse(text, "ACC900")
-    assert (bad.title, bad.options, bad.files) == ("first", ("--a", "1"), (("a.yaml", "x: 1\n"),))
-    assert (good.verdict, good.options, good.language()) == ("good", ("--b", "2 3"), "json")
+BAD = "### bad: first\n```yaml a.yaml --b '2 3'\n# x\n## y\n```\n"
 
 
-def test_case_file_of_another_rule_is_refused() -> None:
-    with pytest.raises(CaseError, match="ACC001"):
-        list(parse("# ACC002\n## bad\n```yaml a.yaml\n```\n", "ACC001"))
+def test_examples_are_read_as_described() -> None:
+    text = f"# Title\n## ACC900\n### Doc\n{BAD}### good\n```json b.json\n{{}}\n```\n```yaml c.yaml\n```\n"
+    bad, good = parse(text.replace("### Doc\n", "prose\n```python\n## no heading\n```\n"))["ACC900"]
+    assert (bad.title, bad.options, bad.files) == ("first", ("--b", "2 3"), (("a.yaml", "# x\n## y\n"),))
+    assert (good.verdict, good.title, good.options) == ("good", "", ())
+    assert good.files == (("b.json", "{}\n"), ("c.yaml", ""))
+
+
+def test_an_output_tells_a_bad_example_on_a_page() -> None:
+    fence = "```yaml a.yaml\n```\n"
+    text = f"## ACC900\n### ACC900: one\n{fence}```text\nold\n```\n### ACC900: two\n{fence}"
+    assert [(case.verdict, case.title) for case in parse(text)["ACC900"]] == [("bad", "one"), ("good", "two")]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f"## ACC900\n{BAD}\nMore about it.\n", "holds more than"),
+        ("## ACC900\n### bad\n", "has no file"),
+        ("## ACC900\n### bad\n```yaml\nx: 1\n```\n", "without a name"),
+        ("## ACC900\n### worse\n```yaml a.yaml\n```\n", 'is called "worse"'),
+        (f"## ACC900\n{BAD}## ACC901\n{BAD}## ACC900\n", "two sections"),
+        (BAD, "stands in no section"),
+    ],
+)
+def test_nothing_that_a_page_would_lose_is_taken(text: str, words: str) -> None:
+    with pytest.raises(CaseError, match=words):
+        parse(text)
+
+
+def test_sections_and_examples_that_fit_no_rule_are_refused() -> None:
+    with pytest.raises(CaseError, match="LCH001"):
+        page("ACC", f"## LCH001\n{BAD}")
+    with pytest.raises(CaseError, match="ACC001 has no bad example"):
+        page("ACC", "")
+    with pytest.raises(CaseError, match='"silent" of ACC001 does not raise it'):
+        page("ACC", "## ACC001\n### bad: silent\n```yaml a.yaml\ndistributed_type: MULTI_GPU\n```\n")

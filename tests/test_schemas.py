@@ -16,7 +16,7 @@ from jsonschema.exceptions import ValidationError
 from distributed_training_backends import api
 from distributed_training_backends.model import Context, Kind, Targets, json_pointer
 from distributed_training_backends.schemas import EXPORTED
-from rule_examples import CASES, read_cases
+from rule_examples import all_cases
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("DTB_SHARED", ROOT.parent / "shared"))
@@ -64,11 +64,11 @@ def parsed(text: str, kind: str) -> Any:
 
 def examples(kind: str) -> Iterator[str]:
     """The files in our rule examples that are of a kind."""
-    for path in sorted(CASES.glob("*.md")):
-        for example in read_cases(path.stem):
+    for code, cases in all_cases().items():
+        for example in cases:
             for name, text in example.files:
-                mine = "deepspeed" if path.stem.startswith("DSP") or name.startswith("ds") else "accelerate"
-                if mine == kind and path.stem[:3] in ("ACC", "LCH", "FSD", "PAR", "XCF", "DSP"):
+                mine = "deepspeed" if code.startswith("DSP") or name.startswith("ds") else "accelerate"
+                if mine == kind and code[:3] in ("ACC", "LCH", "FSD", "PAR", "XCF", "DSP"):
                     yield text
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from distributed_training_backends.rules import catalog
 from distributed_training_backends.rules.registry import RULES
-from rule_examples import CASES, read_cases
+from rule_examples import all_cases
 
 catalog.load()
 
@@ -114,8 +114,8 @@ def test_the_inputs_of_a_rule_call_for_its_module(code: str) -> None:
 
 
 def test_the_answer_does_not_depend_on_the_order_of_sets(tmp_path: Path) -> None:
-    for code in sorted(RULES):
-        for number, example in enumerate(read_cases(code) if (CASES / f"{code}.md").is_file() else ()):
+    for code, cases in all_cases().items():
+        for number, example in enumerate(cases):
             folder = tmp_path / f"{code}-{number}"
             folder.mkdir()
             for name, text in example.files:

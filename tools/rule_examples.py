@@ -1,36 +1,39 @@
-"""The examples of the rules: tests/cases/rules/<CODE>.md, read as data.
+"""The examples of the rules, read from references/rules/*.md, which is the only place where they stand.
 
-    # FSD003
-    options: --accelerate-version 1.15.0
-    ## bad: what it shows
-    ```yaml config.yaml
+    ## FSD003
+    …
+    ### bad: what it shows
+    ```yaml config.yaml --accelerate-version 1.15.0
     …
     ```
-    ## good
+    ### good
     …
 
-`options:` right below the title holds for all examples, below an example's heading for that one. The first fence of
-an example is the file that is judged, further ones are companions. `bad` raises the code, `good` nothing above info.
+The first fence of an example is the file that is judged, with its name and the options of the command line; further
+ones are companions. `bad` raises the code, `good` nothing above info, and both may have a title. That is what one
+writes; `tools/generate_rule_pages.py --write` makes headings such as "### FSD003: what it shows" of it and puts what is
+printed below a bad example, which tells it from a good one from then on.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from distributed_training_backends.rules.registry import FAMILIES
+
 ROOT = Path(__file__).resolve().parent.parent
-CASES = ROOT / "tests" / "cases" / "rules"
-_FENCE = re.compile(r"^```(\w+) (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_HEADING = re.compile(r"^## (bad|good)(?:: (.*))?$", re.MULTILINE)
-_OPTIONS = re.compile(r"^options: (.*)$", re.MULTILINE)
+PAGES = ROOT / "references" / "rules"
+OUTPUT = "text"
+_PIECE = re.compile(r"^(?:```(?P<info>.*)\n(?P<text>(?s:.*?))^```|(?P<marks>#{2,3}) (?P<heading>.*))$", re.MULTILINE)
+_VERDICT = re.compile(r"(bad|good)(?:: (.*))?")
 
 
 class CaseError(ValueError):
-    """A case file that is not written as described above."""
+    """An example that is not written as described above."""
 
 
 @dataclass(frozen=True)
@@ -48,38 +51,58 @@ class Example:
         """The arguments for validate-backend-config."""
         return [self.files[0][0], *self.options]
 
-    def language(self) -> str:
-        """The language of the file that is judged, for a fence."""
-        return "json" if self.files[0][0].endswith(".json") else "yaml"
+
+def language(name: str) -> str:
+    """The language of a file, for a fence."""
+    return "json" if name.endswith(".json") else "yaml"
 
 
-def read_cases(code: str) -> list[Example]:
-    """Read the examples of one rule. Raises CaseError where the file is missing or has no bad example."""
-    path = CASES / f"{code}.md"
-    if not path.is_file():
-        raise CaseError(f"{code} has no examples: write tests/cases/rules/{code}.md")
-    examples = list(parse(path.read_text(encoding="utf-8"), code))
-    if not any(example.verdict == "bad" for example in examples):
-        raise CaseError(f"{path.name} has no bad example")
-    return examples
+def page_of(code: str) -> Path:
+    """The page on which a rule, or the family with these letters, stands."""
+    return PAGES / f"{FAMILIES[code[:3]][0]}.md"
 
 
-def parse(text: str, code: str) -> Iterator[Example]:
-    """Read the text of a case file."""
-    if not text.startswith(f"# {code}\n"):
-        raise CaseError(f"the cases of {code} begin with the line # {code}")
-    headings = list(_HEADING.finditer(text))
-    common = _options(text[: headings[0].start()]) if headings else ()
-    for heading, following in zip(headings, [*headings[1:], None], strict=True):
-        body = text[heading.end() : following.start() if following else len(text)]
-        files = tuple((name, content) for _, name, content in _FENCE.findall(body))
-        if not files:
-            raise CaseError(f"an example of {code} has no file: ```yaml config.yaml")
-        own = _options(_FENCE.sub("", body))
-        verdict: Literal["bad", "good"] = "bad" if heading.group(1) == "bad" else "good"
-        yield Example(code, verdict, heading.group(2) or "", own or common, files)
+def all_cases() -> dict[str, list[Example]]:
+    """Read the examples of all rules, by code."""
+    pages = [parse(page_of(family).read_text(encoding="utf-8")) for family in FAMILIES]
+    return {code: examples for page in pages for code, examples in sorted(page.items())}
 
 
-def _options(text: str) -> tuple[str, ...]:
-    found = _OPTIONS.search(text)
-    return tuple(shlex.split(found.group(1))) if found else ()
+def parse(text: str) -> dict[str, list[Example]]:
+    """Read the examples on a page, by code."""
+    found: dict[str, list[Example]] = {}
+    code = ""
+    headings = [piece for piece in _PIECE.finditer(text) if piece["marks"]]
+    ends = [*(heading.start() for heading in headings[1:]), len(text)]
+    for heading, end in zip(headings, ends, strict=False):
+        if heading["marks"] == "###" and not code:
+            raise CaseError(f'"{heading["heading"]}" stands in no section of a rule')
+        if heading["marks"] == "##":
+            code = heading["heading"]
+            if code in found:
+                raise CaseError(f"{code} has two sections")
+            found[code] = []
+        else:
+            found[code].append(_example(code, heading["heading"], text[heading.end() : end]))
+    return found
+
+
+def _example(code: str, heading: str, body: str) -> Example:
+    fences = [(shlex.split(piece["info"]), piece["text"]) for piece in _PIECE.finditer(body)]
+    files = [(words, content) for words, content in fences if words != [OUTPUT]]
+    where = f'the example "{heading}" of {code}'
+    if not files or any(len(words) < 2 for words, _ in files):
+        raise CaseError(f"{where} has no file, or one without a name: ```yaml config.yaml")
+    if _PIECE.sub("", body).strip():
+        raise CaseError(f"{where} holds more than a heading and fences")
+    verdict, title = _verdict(code, heading, len(files) < len(fences))
+    return Example(code, verdict, title, tuple(files[0][0][2:]), tuple((words[1], text) for words, text in files))
+
+
+def _verdict(code: str, heading: str, has_output: bool) -> tuple[Literal["bad", "good"], str]:
+    """Whether an example is bad, and its title."""
+    if written := _VERDICT.fullmatch(heading):
+        return "bad" if written[1] == "bad" else "good", written[2] or ""
+    if not heading.startswith(f"{code}: "):
+        raise CaseError(f'an example of {code} is called "{heading}"; write "### bad: …" or "### good: …"')
+    return "bad" if has_output else "good", heading.removeprefix(f"{code}: ")

@@ -243,12 +243,12 @@ def own() -> Iterator[Case]:
     """The examples of the project's rules."""
     import rule_examples  # in tools/
 
-    for page in sorted(rule_examples.CASES.glob("*.md")):
-        for number, example in enumerate(rule_examples.read_cases(page.stem)):
+    for code, examples in sorted(rule_examples.all_cases().items()):
+        for number, example in enumerate(examples):
             name, text = example.files[0]
             if kind := kind_of(name, text, example.options):
                 suffix = Path(name).suffix
-                yield Case(f"{page.stem}/{number}", kind, text, suffix, "own", dict(example.files[1:]))
+                yield Case(f"{code}/{number}", kind, text, suffix, "own", dict(example.files[1:]))
 
 
 def kind_of(name: str, text: str, options: tuple[str, ...]) -> Kind | None:

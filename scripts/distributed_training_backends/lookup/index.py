@@ -19,7 +19,7 @@ Weights = dict[str, float]
 # What stands in every section about a rule, so that it tells nothing about any: kept out of the index.
 _RULE_HEAD = re.compile(r"^\*\*[\w-]+\*\* \(.*\)$", re.DOTALL)
 _SOURCE = re.compile(r"\bSource: .*", re.DOTALL)
-_FINDING = re.compile(r"(?:error|warning|info)\[\w+\] (.*)")
+_FINDING = re.compile(r"^\S+:\d+:\d+: (?:error|warning|info|unreadable)\[\w+\] (.*)", re.MULTILINE)
 
 
 class Place(NamedTuple):
@@ -128,6 +128,7 @@ def place_of(unit: Unit) -> tuple[str, Place]:
     """The text of a unit without what every section of its kind has, and what kind of place it is."""
     if unit.kind != "code":
         return plain(_SOURCE.sub("", _RULE_HEAD.sub("", unit.text))), TEXT
-    if "$ validate_backend_config.py" in unit.text:
-        return "\n".join(_FINDING.findall(unit.text)), MESSAGE
-    return unit.text, MESSAGE if "```text" in unit.text else CODE
+    info, _, code = unit.text.partition("\n")
+    if not info.endswith("```text"):
+        return code, CODE
+    return "\n".join(_FINDING.findall(code)) or code, MESSAGE
