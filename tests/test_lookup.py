@@ -179,16 +179,24 @@ def test_a_slip_brings_what_may_have_been_meant(query: str, suggestion: str) -> 
 
 def test_right_sections_come_first() -> None:
     """The figures that README states hold: nine in ten first, ninety-eight in a hundred within three."""
-    first, close = measure_lookup.shares(measure_lookup.outcomes(measure_lookup.QUESTIONS))
+    asked = [outcome for outcome in measure_lookup.outcomes() if outcome.question.group == "before"]
+    first, close = measure_lookup.shares(asked)
+    assert len(asked) >= 60
     assert first >= 90
     assert close >= 98
 
 
-def test_every_expected_section_is_there() -> None:
+def test_every_expected_section_is_there_and_is_one() -> None:
+    known = [section.reference.removeprefix("references/") for section in the_index().sections]
+    for question in measure_lookup.questions():
+        for short in question.wanted:
+            assert sum(measure_lookup.is_meant(name, short) for name in known) == 1, (question.query, short)
+
+
+def test_every_section_that_is_called_something_is_there() -> None:
     known = {section.reference.removeprefix("references/") for section in the_index().sections}
-    for name in (measure_lookup.QUESTIONS, measure_lookup.FURTHER):
-        asked = json.loads(name.read_text("utf-8"))
-        assert [item["query"] for item in asked if not item["sections"] or not set(item["sections"]) <= known] == []
+    called = load_json("lookup_asked.json")["pages"]
+    assert {f"{page}#{anchor}" for page, anchors in called.items() for anchor in anchors} <= known
 
 
 def test_nothing_that_fits_is_said_with_the_pages_there_are() -> None:
@@ -254,4 +262,5 @@ def test_a_missing_package_ends_in_the_line_that_installs_it(
 
 
 def test_the_words_have_their_shape() -> None:
-    Draft202012Validator(load_json("schemas/lookup.schema.json")).validate(load_json("lookup.json"))
+    for name in ("lookup", "lookup_asked"):
+        Draft202012Validator(load_json(f"schemas/{name}.schema.json")).validate(load_json(f"{name}.json"))

@@ -65,7 +65,7 @@ def families() -> str:
 
 def lookup() -> str:
     """How often look-up puts a right section first."""
-    return measure_lookup.table(*map(measure_lookup.outcomes, (measure_lookup.QUESTIONS, measure_lookup.FURTHER)))
+    return measure_lookup.table(measure_lookup.outcomes())
 
 
 BLOCKS: dict[str, Callable[[], str]] = {

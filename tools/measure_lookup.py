@@ -2,14 +2,15 @@
 
     python tools/measure_lookup.py [--misses]
 
-tests/cases/lookup_questions.json was written before the ranking was tuned on it; lookup_further.json afterwards, and
-nothing was tuned on that. A section is named by its page and anchor; any of those listed counts as right.
+tests/cases/lookup_questions.tsv has a group, a kind, the question and its right sections on each line. "before":
+written before the ranking was tuned; "tuned": tuned on as well, half of them titles of public issues; "untuned":
+nothing was tuned on these. A section is named by the code of its rule, or by its page and its anchor or the beginning
+of that up to a hyphen.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections import defaultdict
@@ -21,29 +22,58 @@ sys.path[:0] = [str(ROOT / "scripts")]
 
 from distributed_training_backends import api
 
-QUESTIONS = ROOT / "tests" / "cases" / "lookup_questions.json"
-FURTHER = ROOT / "tests" / "cases" / "lookup_further.json"
+QUESTIONS = ROOT / "tests" / "cases" / "lookup_questions.tsv"
+GROUPS = {"tuned": "tuned on as well", "untuned": "written later, not tuned on"}
 WITHIN = 3
 
 
-class Outcome(NamedTuple):
-    """A question, where its first right section stands (0 is first), and what was found."""
+class Question(NamedTuple):
+    """A question and the short names of its right sections."""
 
+    group: str
     kind: str
     query: str
     wanted: tuple[str, ...]
+
+
+class Outcome(NamedTuple):
+    """A question, and what was found."""
+
+    question: Question
     found: tuple[str, ...]
 
     @property
     def place(self) -> int | None:
-        """Where the first right section stands; None if it is not among those found."""
-        return next((place for place, name in enumerate(self.found) if name in self.wanted), None)
+        """Where the first right section stands (0 is first); None if it is not among those found."""
+        places = enumerate(self.found)
+        return next(
+            (place for place, name in places if any(is_meant(name, short) for short in self.question.wanted)), None
+        )
 
 
-def outcomes(questions: Path) -> list[Outcome]:
-    """Ask every question of a file."""
-    asked = json.loads(questions.read_text(encoding="utf-8"))
-    return [Outcome(item["kind"], item["query"], tuple(item["sections"]), found(item["query"])) for item in asked]
+def questions() -> list[Question]:
+    """The questions of the file."""
+    lines = QUESTIONS.read_text(encoding="utf-8").splitlines()
+    return [Question(group, kind, query, tuple(short.split())) for group, kind, query, short in map(split, lines)]
+
+
+def split(line: str) -> list[str]:
+    """The cells of a line."""
+    return line.split("\t")
+
+
+def outcomes() -> list[Outcome]:
+    """Ask every question."""
+    return [Outcome(question, found(question.query)) for question in questions()]
+
+
+def is_meant(name: str, short: str) -> bool:
+    """Tell whether a section, by page and anchor, is the one that a short name stands for."""
+    page, _, anchor = short.partition("#")
+    if not anchor:
+        return name.endswith(f"#{short.lower()}")
+    whole = f"{page}.md#{anchor}"
+    return name.startswith(whole) if anchor.endswith("-") else name == whole
 
 
 def found(query: str) -> tuple[str, ...]:
@@ -59,15 +89,18 @@ def shares(results: list[Outcome]) -> tuple[float, float]:
     return 100 * first / len(places), 100 * close / len(places)
 
 
-def table(results: list[Outcome], further: list[Outcome]) -> str:
-    """The figures by kind of question, as Markdown."""
-    by_kind: dict[str, list[Outcome]] = defaultdict(list)
-    for outcome in results:
-        by_kind[outcome.kind].append(outcome)
+def table(results: list[Outcome]) -> str:
+    """The figures by kind of question, and those of the other groups, as Markdown."""
+    rows: dict[str, list[Outcome]] = defaultdict(list)
+    first = [outcome for outcome in results if outcome.question.group == "before"]
+    for outcome in sorted(first, key=lambda outcome: outcome.question.kind):
+        rows[outcome.question.kind].append(outcome)
+    rows["all"] = first
+    for group, label in GROUPS.items():
+        rows[label] = [outcome for outcome in results if outcome.question.group == group]
     lines = ["| query | questions | right section first | within three |", "|---|---:|---:|---:|"]
-    for kind, group in [*sorted(by_kind.items()), ("all", results), ("written after tuning", further)]:
-        first, close = shares(group)
-        lines.append(f"| {kind} | {len(group)} | {first:.0f} % | {close:.0f} % |")
+    for label, row in rows.items():
+        lines.append("| {} | {} | {:.0f} % | {:.0f} % |".format(label, len(row), *shares(row)))
     return "\n".join(lines) + "\n"
 
 
@@ -79,12 +112,12 @@ def main() -> int:
     start = time.process_time()
     api.look_up("fsdp")
     ready = time.process_time()
-    results, further = outcomes(QUESTIONS), outcomes(FURTHER)
-    took = (time.process_time() - ready) / len(results + further)
-    print(f"{table(results, further)}\nfirst look-up: {1000 * (ready - start):.0f} ms; then: {1000 * took:.2f} ms")
-    for outcome in results + further if arguments.misses else ():
+    results = outcomes()
+    took = (time.process_time() - ready) / len(results)
+    print(f"{table(results)}\nfirst look-up: {1000 * (ready - start):.0f} ms; then: {1000 * took:.2f} ms")
+    for outcome in results if arguments.misses else ():
         if outcome.place != 0:
-            print(f"\n{outcome.kind}: {outcome.query}\n  wanted {', '.join(outcome.wanted)}")
+            print(f"\n{outcome.question.kind}: {outcome.question.query}\n  wanted {', '.join(outcome.question.wanted)}")
             print(f"  found at {outcome.place}", *(f"    {name}" for name in outcome.found[:4]), sep="\n")
     return 0
 

@@ -10,10 +10,10 @@ from functools import cache
 from os.path import join, relpath
 from typing import NamedTuple
 
-from distributed_training_backends.lookup.postings import Postings
+from distributed_training_backends.lookup.postings import Postings, telling
 from distributed_training_backends.lookup.sections import PageSection, Unit, parse_page, plain
 from distributed_training_backends.lookup.words import chunks, forms_of, pairs_of, words_of
-from distributed_training_backends.resources import references
+from distributed_training_backends.resources import load_json, references
 
 Weights = dict[str, float]
 # What stands in every section about a rule, so that it tells nothing about any: kept out of the index.
@@ -38,15 +38,18 @@ PAGE_TITLE = Place(0.5, 0.0, 0.0)
 DEFINED = Place(1.0, 0.0, 4.0)  # what a section defines beats what it mentions
 SPELLED_OUT = Place(0.0, 0.0, 3.0)
 TEXT = Place(1.0, 1.0, 1.5)
+ASKED_AS = Place(2.0, 1.0, 0.0)  # what it is called by those who ask
+SOURCE = Place(0.0, 0.0, 0.7)  # functions, as the lines of a traceback name them
 MESSAGE = Place(0.6, 1.0, 1.0)
 CODE = Place(0.6, 0.0, 1.0)  # nobody asks for two words that follow each other in a config
 
 
 class Index(NamedTuple):
-    """Sections with their lengths, and by word, pair of words and name how much it counts for in which of them."""
+    """Sections with the words of their headings, how telling these are, their lengths, and what terms count for."""
 
     sections: tuple[PageSection, ...]
     titles: tuple[frozenset[str], ...]
+    telling: tuple[float, ...]
     lengths: tuple[float, ...]
     words: Postings
     pairs: Postings
@@ -81,9 +84,9 @@ def build(sections: Iterable[PageSection]) -> Index:
             postings.add(number, weights)
         lengths.append(sum(counted[0].values()))
     average = sum(lengths) / max(1, len(lengths))
-    return Index(
-        kept, tuple(map(title_words, kept)), tuple(length / average for length in lengths), words, pairs, names
-    )
+    titles = tuple(map(title_words, kept))
+    told = tuple(telling(title, words, len(kept)) for title in titles)
+    return Index(kept, titles, told, tuple(length / average for length in lengths), words, pairs, names)
 
 
 def title_words(section: PageSection) -> frozenset[str]:
@@ -117,11 +120,19 @@ def places(section: PageSection) -> Iterator[tuple[str, Place]]:
     yield section.above, ABOVE
     yield section.page_title, PAGE_TITLE
     yield section.subtitle, SUBTITLE
+    yield asked_as(section), ASKED_AS
     yield from ((unit.text, LEAD) for unit in section.units[:2] if unit.kind == "text")
     yield from ((name, DEFINED) for name in section.defines)
     yield from ((name, SPELLED_OUT) for name in section.spells)
     yield from ((head, TEXT) for head in {unit.head for unit in section.units})
+    yield from ((found[0], SOURCE) for unit in section.units if (found := _SOURCE.search(unit.text)))
     yield from map(place_of, section.units)
+
+
+def asked_as(section: PageSection) -> str:
+    """What those who ask call what a section is about."""
+    pages: dict[str, dict[str, str]] = load_json("lookup_asked.json")["pages"]
+    return pages.get(section.page.removeprefix("references/"), {}).get(section.anchor, "")
 
 
 def place_of(unit: Unit) -> tuple[str, Place]:

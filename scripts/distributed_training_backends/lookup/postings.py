@@ -7,7 +7,10 @@ for as long as it runs.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from math import log
+
+from distributed_training_backends.lookup.words import share_of
 
 NONE = -1
 
@@ -50,3 +53,13 @@ class Postings:
             found[self._sections[row]] = self._weights[row]
             row = self._before[row]
         return found
+
+
+def rarity_of(count: int, sections: int) -> float:
+    """How telling a term is: the fewer sections have it, the more."""
+    return log(1 + (sections - count + 0.5) / (count + 0.5))
+
+
+def telling(words: Iterable[str], postings: Postings, sections: int) -> float:
+    """How telling words are together; those that no section has do not count, ordinary ones little."""
+    return sum(share_of(word) * rarity_of(postings.count(word), sections) for word in words if word in postings)

@@ -16,6 +16,7 @@ from distributed_training_backends.lookup.words import (
     spoken_of,
 )
 from distributed_training_backends.model import BadQueryError
+from distributed_training_backends.resources import load_json
 
 LONGEST = 10_000
 LONG, DEEP = 2, 2  # parts of a class's name; dots in a setting's
@@ -24,6 +25,9 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffd]
 # A name that stands alone: what may be around it, and where a value or arguments begin behind it.
 _LEFT, _RIGHT = "'\"`([{$", "'\"`)]}.,;"
 _LABEL = re.compile(r"(?:error|warning|info)(?=\[)")
+_BEFORE = re.compile(r"\s*(?:\$ |export |set |env |import |from [\w.]+ import )")
+_NESTED = re.compile(r"(\w+):\s+(?=\w+:)")  # a key in its block, both on a line
+_AS_WRITTEN = [(re.compile(pattern, re.IGNORECASE), text) for pattern, text in load_json("lookup.json")["written"]]
 _VALUE = re.compile(r"([^\s=:(]+)([=:(\s]\s*)(.*)", re.DOTALL)
 
 
@@ -50,17 +54,17 @@ def read_query(text: str) -> Query:
         raise BadQueryError("the query is not text: it holds control characters or broken UTF-8")
     if not cleaned:
         raise BadQueryError("the query is empty; give words, a key, a flag, a class, a rule code or an error line")
-    asked = chunks(cleaned)
-    if not asked:
+    if not chunks(cleaned):
         raise BadQueryError(f"the query {cleaned[:40]!r} has no word or name in it that could be looked up")
-    return taken_apart(cleaned, asked)
+    return taken_apart(cleaned)
 
 
-def taken_apart(text: str, asked: list[str]) -> Query:
+def taken_apart(text: str) -> Query:
     """The parts of a question."""
-    alone = lone_name(text)
-    asked = [chunk for chunk in asked if not is_problem(chunk)] or asked
-    names = [alone] if alone else [chunk for chunk in asked if is_name(chunk)]
+    bare = _NESTED.sub(r"\1.", _BEFORE.sub("", text, count=1)) or text
+    alone = lone_name(bare)
+    asked = chunks(as_pages_say(bare)) or chunks(text)
+    names = [alone] if alone else [chunk for chunk in asked if is_name(chunk) and not is_problem(chunk)]
     words = [word for chunk in asked for word in said(chunk)]
     return Query(
         text,
@@ -70,6 +74,13 @@ def taken_apart(text: str, asked: list[str]) -> Query:
         tuple(dict.fromkeys(spelling for name in names if (spelling := spelling_of(name)))),
         bool(alone),
     )
+
+
+def as_pages_say(text: str) -> str:
+    """A question with what is written in many ways (zero2, stage 2, 70B) as the pages write it."""
+    for pattern, written in _AS_WRITTEN:
+        text = pattern.sub(written, text)
+    return text
 
 
 def said(chunk: str) -> tuple[str, ...]:

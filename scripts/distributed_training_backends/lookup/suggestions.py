@@ -18,6 +18,8 @@ def suggestions_for(query: Query, index: Index, fits: bool) -> tuple[str, ...]:
     """The nearest name for each one that nothing is called; where nothing fits, also for each word."""
     known = known_names(query, index)
     strange = [name for name in query.names if name not in known and name.rpartition(".")[2] not in known]
+    if len(query.words) == 1 and query.words[0] in index.words:  # an ordinary word that pages say otherwise
+        strange = []
     words = [] if fits else [name_of(chunk) for chunk in chunks(query.text)]
     return tuple(dict.fromkeys(nearest(strange or words, query)))
 

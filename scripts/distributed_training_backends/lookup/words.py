@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
 from distributed_training_backends.resources import load_json
@@ -16,11 +16,13 @@ _JOINT = re.compile(r"[._\-/]+")
 _NUMBER = re.compile(r"[0-9]+(?:[.\-/][0-9]+)*")
 _CODE = re.compile(r"[A-Za-z]{3}\d{3}")
 _PROBLEM = re.compile(r"(?:[\w.]*\.)?[A-Z]\w*(?:Error|Exception|Warning|Exit|Interrupt)")
-_ENDINGS = ("ings", "ing", "edly", "ed", "es", "s", "e")
+_ENDINGS = ("ations", "ation", "ating", "ated", "ates", "ate", "ings", "ing", "edly", "ed", "es", "s", "e")
 _SHORTEST = 3
 STOP_WORDS = frozenset(load_json("lookup.json")["stop_words"])
 PRODUCTS = frozenset(load_json("lookup.json")["products"])
 SAME: dict[str, str] = load_json("lookup.json")["same"]
+LIGHT = frozenset(load_json("lookup.json")["light"])
+PROBLEM, ORDINARY, AKIN = 0.5, 0.4, 0.6  # what an exception, an ordinary word and one of like meaning count for
 
 
 def chunks(text: str) -> list[str]:
@@ -67,6 +69,35 @@ def _word(part: str) -> Iterator[str]:
     if part not in STOP_WORDS:
         stemmed = stem(part)
         yield SAME.get(part) or SAME.get(stemmed) or stemmed
+
+
+@lru_cache(maxsize=1 << 12)
+def meanings(word: str) -> tuple[tuple[str, float], ...]:
+    """The words of pages that answer a word of a question, and how much each counts for."""
+    own = ORDINARY if word in light() or word.isdigit() else PROBLEM if word.endswith(("error", "exception")) else 1.0
+    return ((word, own), *((other, own * AKIN) for other in akin().get(word, ()) if other != word))
+
+
+def share_of(word: str) -> float:
+    """What a word counts for itself."""
+    return meanings(word)[0][1]
+
+
+@cache
+def light() -> frozenset[str]:
+    """Ordinary words, as they are kept."""
+    return frozenset(word for written in LIGHT for word in _word(written))
+
+
+@cache
+def akin() -> dict[str, tuple[str, ...]]:
+    """Each word with those that mean nearly the same."""
+    groups = [[word for written in group for word in spoken_of(written)] for group in load_json("lookup.json")["akin"]]
+    found: dict[str, tuple[str, ...]] = {}
+    for group in groups:
+        for word in group:
+            found[word] = (*found.get(word, ()), *(other for other in group if other != word))
+    return found
 
 
 def is_problem(chunk: str) -> bool:
