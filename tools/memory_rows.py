@@ -52,6 +52,14 @@ TARGETS = {
     "qkvo": ["q_proj", "k_proj", "v_proj", "o_proj"],
     "all": ["all-linear"],
 }
+# Transformers at the time of a page that names no release: it decides how the loss and checkpointing work.
+ERA = {
+    "answerai/fsdp_qlora benchmarks_03_2024": "4.38.2",
+    "philschmid/fsdp-qlora-llama3": "4.40.0",
+    "unsloth/benchmarks HF+FA2 max context": "4.46.3",
+    "llama-cookbook PRs 41/100/165": "4.31.0",
+    "hf-blog/ulysses-sp": "4.57.1",
+}
 CHECKPOINTING = {"none": "none", "full": "full", "selective(core_attn)": "none"}
 
 
@@ -68,8 +76,11 @@ class Measured(NamedTuple):
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a file, one JSON object a line."""
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+    """The rows of a file: one JSON object a line, or by source with what its rows have in common."""
+    text = path.read_text("utf-8")
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in text.splitlines() if line.strip()]
+    return [{**shared, **row} for shared in json.loads(text)["sources"] for row in shared["rows"]]
 
 
 def measured(rows: Iterable[Row], qualities: str = "AB") -> Iterator[Measured]:
@@ -134,7 +145,8 @@ def task_of(row: Row) -> dict[str, Any]:
         task["lora_dropout"] = row.get("lora_dropout") or 0.0
     if row["method"] == "qlora":
         task["quantization"] = QUANTIZATION.get(str(row.get("quant")), "nf4")
-        task["kbit_preparation"] = bool(row.get("kbit_prep"))
+        # recipes with Hugging Face's loss prepare the model unless a row says otherwise
+        task["kbit_preparation"] = bool(row.get("loss") == "hf" if row.get("kbit_prep") is None else row["kbit_prep"])
     elif row["method"] == "inference" and row.get("quant"):
         task["quantization"] = QUANTIZATION[row["quant"]]
     return task
@@ -144,6 +156,8 @@ def releases_of(row: Row) -> dict[str, str]:
     """The releases that a row names: "accelerate 1.0.1 torch 2.4.1 transformers 4.4x"."""
     found = dict(re.findall(r"(accelerate|torch|transformers|deepspeed) (\d[\d.x]*)", str(row.get("framework") or "")))
     releases = {name: text.replace("x", "5").rstrip(".") for name, text in found.items()}
+    if row["source"] in ERA:
+        releases.setdefault("transformers", ERA[row["source"]])
     if row.get("bnb_old"):
         releases["bitsandbytes"] = "0.43.1"
     return releases

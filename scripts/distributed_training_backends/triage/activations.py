@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.triage.adapters import sites
 from distributed_training_backends.triage.coefficients import coefficient
-from distributed_training_backends.triage.run import Run
+from distributed_training_backends.triage.run import MIXED, Run
 from distributed_training_backends.triage.states import keeps_inputs_of_quantized
 from distributed_training_backends.versions import covers, in_span
 
@@ -59,18 +59,25 @@ def wrapped_children(run: Run) -> int:
 
 def kept_bytes(run: Run) -> float:
     """What a layer keeps, all of it."""
+    return counted_bytes(run) * fusion(run)
+
+
+def counted_bytes(run: Run) -> float:
+    """What the operations of a layer save for the backward pass, counted one by one."""
     shape = run.shape
     whole = norm_bytes(run) * (shape.norms * shape.hidden) / sequence_parallel(run)
     split = attention_bytes(run) + mlp_bytes(run) + adapter_bytes(run)
     whole += run.compute * shape.hidden * (shape.dropout and run.trains)
-    return (whole + split / run.setup.tp) * fusion(run)
+    return whole + split / run.setup.tp
 
 
 def fusion(run: Run) -> float:
     """Fused kernels keep fewer tensors between them."""
     if run.setup.backend == "megatron":
         return coefficient("megatron_kept")
-    return coefficient("compiled_kept") if run.compiled and run.checkpointing != "selective" else 1.0
+    if run.checkpointing != "none":
+        return 1.0
+    return coefficient("compiled_kept" if run.compiled else "unfused_kept")
 
 
 def norm_bytes(run: Run) -> float:
@@ -113,7 +120,7 @@ def adapter_bytes(run: Run) -> float:
     task = run.facts.task
     if not run.adapted:
         return 0.0
-    cast = 2 if run.facts.precision in ("bf16", "fp16", "fp8") else 4
+    cast = 2 if run.facts.precision in MIXED else 4
     each = cast + (1 if task.lora_dropout else 0)
     found = sites(run.shape, task.lora_targets or ())
     total: float = sum(site.active * (each * site.width_in + cast * (task.lora_rank or 0)) for site in found)
@@ -130,7 +137,19 @@ def backward_bytes(run: Run) -> float:
     stream = residual(run) * shape.hidden * (1.5 if run.autocast else 1)
     branches = 3 if shape.gated else 1
     saved_by_last = 0 if run.adapted else 1
-    return stream + (branches - saved_by_last) * size * shape.intermediate / tp
+    inside = (branches - saved_by_last) * size * shape.intermediate / tp
+    return stream + inside + adapter_backward(run) / tp
+
+
+def adapter_backward(run: Run) -> float:
+    """Gradients of the adapters' inputs in fp32, where the MLP has adapters."""
+    task = run.facts.task
+    found = {site.role for site in sites(run.shape, task.lora_targets or ())} if run.adapted else set()
+    if not found & {"gate", "up", "down"}:
+        return 0.0
+    mixed = run.facts.precision in MIXED
+    dropped = 3 * run.shape.intermediate if task.lora_dropout and mixed and "down" in found else 0
+    return 10.0 * run.shape.hidden + dropped
 
 
 class Logits(NamedTuple):
@@ -151,16 +170,13 @@ def logits_of(run: Run) -> Logits:
 
 def loss_record(run: Run) -> str:
     """Which row of the table of losses holds; Transformers' own changed over the releases."""
-    release = run.facts.versions.transformers
-    table: dict[str, Any] = load_json("memory.json")["half_precision_loss"]
-    half = run.shape.family in table["families"] and covers(table["transformers"], release)
     if run.setup.backend == "megatron":
         return "megatron"
-    if run.loss == "fused" and half:
-        return "fused_half"
-    if run.loss != "transformers":
+    if run.loss not in ("transformers", "fused"):
         return run.loss
-    if half:
-        return "half"
+    release = run.facts.versions.transformers
+    table: dict[str, Any] = load_json("memory.json")["half_precision_loss"]
+    if run.shape.family in table["families"] and covers(table["transformers"], release):
+        return "half" if run.loss == "transformers" else "fused_half"
     # since 4.49.0 the labels are shifted instead of the logits, which saves a copy
-    return "transformers" if in_span(release, "4.49.0", None) else "transformers_shifted"
+    return run.loss if in_span(release, "4.49.0", None) else f"{run.loss}_shifted"

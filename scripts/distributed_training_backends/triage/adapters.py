@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from distributed_training_backends.resources import load_json
+from distributed_training_backends.triage.modules import roles
 from distributed_training_backends.triage.shapes import Shape
-
-EVERY = "all-linear"
 
 
 class Site(NamedTuple):
@@ -22,21 +20,6 @@ class Site(NamedTuple):
     width_out: int
     per_layer: int = 1
     active: int = 1
-
-
-def roles(targets: Iterable[str]) -> set[str]:
-    """The roles that module names as PEFT takes them stand for; unknown names stand for nothing."""
-    known: dict[str, list[str]] = load_json("memory.json")["modules"]
-    found: set[str] = set()
-    for target in targets:
-        name = target.rsplit(".", 1)[-1].lower()
-        found.update(known.get(name, ()))
-    return found
-
-
-def unknown_targets(targets: Iterable[str]) -> list[str]:
-    """The names that no matrix of a known model goes by."""
-    return [target for target in targets if not roles((target,))]
 
 
 def sites(shape: Shape, targets: Iterable[str]) -> list[Site]:

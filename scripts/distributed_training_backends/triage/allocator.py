@@ -11,26 +11,33 @@ from distributed_training_backends.triage.run import Run
 
 
 class Points(NamedTuple):
-    """The three numbers without their intervals."""
+    """The three numbers without their intervals; `uncapped` is what the allocator would hold on a larger GPU."""
 
     allocated: float
     reserved: float
     smi: float
+    uncapped: float
 
 
-def points_of(pieces: Pieces, phases: tuple[Phase, ...], capacity: float | None) -> Points:
+def points_of(pieces: Pieces, phases: tuple[Phase, ...], capacity: float) -> Points:
     """The three numbers.
 
     Blocks that one phase has used serve the next one only in part: activations, logits, gathered layers, gradients
     and temporaries of the step differ in size. The cache gives way where the GPU is full.
     """
     allocated = max(phase.size for phase in phases)
-    unused = max(0.0, apart(pieces) - allocated) if pieces.run.trains else 0.0
-    reserved = allocated * coefficient("reserved_ratio") + coefficient("pool_reuse") * unused
+    reserved = allocated * coefficient("reserved_ratio") + unused_bytes(pieces, allocated)
     context = context_bytes(pieces.run)
-    if capacity:
-        reserved = min(reserved, max(capacity - context, allocated))
-    return Points(allocated, reserved, reserved + context)
+    room = max(capacity - context, allocated)
+    return Points(allocated, min(reserved, room), min(reserved, room) + context, reserved)
+
+
+def unused_bytes(pieces: Pieces, allocated: float) -> float:
+    """Blocks that lie idle at the peak. States of all weights, made in the first step, break up the large ones."""
+    if not pieces.run.trains:
+        return 0.0
+    share = coefficient("unused_with_adapters" if pieces.run.adapted else "unused_with_states")
+    return share * max(0.0, apart(pieces) - allocated)
 
 
 def apart(pieces: Pieces) -> float:

@@ -24,12 +24,19 @@ def buffers_of(run: Run) -> Buffers:
         return fsdp_buffers(run)
     if run.setup.backend in ZERO:
         return zero_buffers(run)
-    return Buffers(cast_weights(run), cast_weights(run), 0.0)
+    return cast_weights(run)
 
 
-def cast_weights(run: Run) -> float:
-    """Autocast casts weights kept in fp32 and holds on to the copies until the forward pass is over."""
-    return run.trainable * run.compute if run.autocast else 0.0
+def cast_weights(run: Run) -> Buffers:
+    """Autocast casts weights kept in fp32, and holds on to the copies until the forward pass is over.
+
+    The backward pass needs them too, but with checkpointing only those of the layer at work and of the head.
+    """
+    if not run.autocast:
+        return Buffers(0.0, 0.0, 0.0)
+    every = run.trainable * run.compute
+    part = layer_bytes(run) + run.shape.counts.head * run.compute / run.model_parallel
+    return Buffers(every, part if run.checkpointing == "full" else every, 0.0)
 
 
 def layer_bytes(run: Run) -> float:

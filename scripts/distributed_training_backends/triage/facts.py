@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 from distributed_training_backends.model import Targets
 from distributed_training_backends.resources import load_json
+from distributed_training_backends.rules.suggest import listing, shown
 from distributed_training_backends.triage.fact_schema import Problem, check
+from distributed_training_backends.triage.modules import unknown_targets
 from distributed_training_backends.versions import InvalidReleaseError, parse
 
 LIBRARIES = Targets._fields
@@ -44,11 +46,12 @@ class TaskFacts(NamedTuple):
 
 
 class BatchFacts(NamedTuple):
-    """Tokens in a sequence, sequences per GPU and pass, passes per step."""
+    """Tokens in a sequence, sequences per GPU and pass, passes per step, sequences per step on all GPUs."""
 
     seq: int | None = None
     micro_batch: int | None = None
     accumulation: int | None = None
+    global_batch: int | None = None
 
 
 class HardwareFacts(NamedTuple):
@@ -70,6 +73,15 @@ class HardwareFacts(NamedTuple):
         return (self.nodes or 1) * (self.gpus_per_node or 1)
 
 
+class ParallelFacts(NamedTuple):
+    """Sizes that the user insists on: tensor, context, sequence and pipeline parallel."""
+
+    tp: int | None = None
+    cp: int | None = None
+    sp: int | None = None
+    pp: int | None = None
+
+
 class Facts(NamedTuple):
     """Everything that triage is told, or assumes.
 
@@ -81,6 +93,7 @@ class Facts(NamedTuple):
     batch: BatchFacts
     hardware: HardwareFacts
     versions: Targets
+    parallel: ParallelFacts = ParallelFacts()
     precision: str | None = None
     weights: str | None = None
     optimizer: str | None = None
@@ -93,7 +106,13 @@ class Facts(NamedTuple):
     named_releases: tuple[str, ...] = ()
 
 
-GROUPS = {"model": ModelFacts, "task": TaskFacts, "batch": BatchFacts, "hardware": HardwareFacts}
+GROUPS = {
+    "model": ModelFacts,
+    "task": TaskFacts,
+    "batch": BatchFacts,
+    "hardware": HardwareFacts,
+    "parallel": ParallelFacts,
+}
 
 
 def read_facts(data: Mapping[str, Any]) -> tuple[Facts, list[Problem]]:
@@ -154,6 +173,7 @@ def _releases(given: object, bad: set[str]) -> tuple[dict[str, str], list[Proble
 def contradictions(facts: Facts) -> Iterator[Problem]:
     """Facts that are fine by themselves and exclude each other."""
     yield from _model_contradictions(facts.model)
+    yield from _batch_contradictions(facts.batch)
     task = facts.task
     if task.kind in ("full", "continued", "inference") and task.lora_rank is not None:
         yield Problem("/task/lora_rank", f"task.kind is {task.kind}, which has no adapters; write lora or qlora")
@@ -164,8 +184,25 @@ def contradictions(facts: Facts) -> Iterator[Problem]:
         )
     if task.kind == "qlora" and task.quantization == "none":
         yield Problem("/task/quantization", "qlora trains adapters on quantized weights; write nf4, or kind: lora")
+    strange = unknown_targets(task.lora_targets or ())
+    if strange:
+        known = listing(sorted(load_json("memory.json")["modules"]))
+        yield Problem("/task/lora_targets", f"no matrix is called {shown(strange[0])}; known are {known}")
     if facts.precision == "pure_bf16" and facts.weights in ("fp32", "fp16"):
         yield Problem("/weights", f"pure_bf16 means bf16 weights, not {facts.weights}; write bf16, or precision: bf16")
+
+
+def _batch_contradictions(batch: BatchFacts) -> Iterator[Problem]:
+    if batch.global_batch is None:
+        return
+    if batch.accumulation is not None:
+        yield Problem("/batch/accumulation", "with a global batch the accumulation follows from it; leave one out")
+    elif batch.micro_batch and batch.global_batch % batch.micro_batch:
+        wanted = f"a micro batch that divides {batch.global_batch}, or a multiple of {batch.micro_batch}"
+        yield Problem(
+            "/batch/global_batch",
+            f"micro batches of {batch.micro_batch} do not make {batch.global_batch}; write {wanted}",
+        )
 
 
 def _model_contradictions(model: ModelFacts) -> Iterator[Problem]:

@@ -6,7 +6,7 @@ from math import sqrt
 from typing import Any
 
 from distributed_training_backends.resources import load_json
-from distributed_training_backends.triage.allocator import context_bytes
+from distributed_training_backends.triage.allocator import Points, context_bytes
 from distributed_training_backends.triage.estimate import GIB, Interval, Phase, Verdict
 from distributed_training_backends.triage.run import Run
 
@@ -17,35 +17,43 @@ def spreads() -> dict[str, Any]:
     return known
 
 
-def width_of(phase: Phase, backend: str) -> float:
+def width_of(phase: Phase, run: Run) -> float:
     """The relative half-width of the interval: parts err on their own, in proportion to their size."""
     known = spreads()
-    own = sum((part.size * known["parts"][part.name]) ** 2 for part in phase.parts)
+    parts = {**known["parts"], **(known["quantized"] if run.quantization != "none" else {})}
+    parts = {**parts, **(known["loading"] if phase.name == "load" else {})}
+    own = sum((part.size * parts[part.name]) ** 2 for part in phase.parts)
     relative = sqrt(own) / phase.size if phase.size else 0.0
-    return float(known["scale"] * sqrt(relative**2 + known["base"] ** 2 + known["backends"].get(backend, 0.0) ** 2))
+    return float(known["scale"] * sqrt(relative**2 + known["base"] ** 2 + known["backends"][run.setup.backend] ** 2))
 
 
-def around(point: float, width: float, inside: Interval | None = None) -> Interval:
-    """An interval around a point; what is reserved errs by what it adds to what is allocated, too."""
+def around(point: float, width: float, inside: Interval | None = None, most: float = float("inf")) -> Interval:
+    """An interval around a point; what is reserved errs by what it adds to what is allocated, too.
+
+    No more than there is (`most`) is ever held, unless even the point is more.
+    """
     low, high = point * (1 - width), point * (1 + width)
     if inside is not None and point > inside.point:
         extra = (point - inside.point) * float(spreads()["allocator"])
         low, high = max(inside.low, low - extra), high + extra
-    return Interval(low, point, high)
+    return Interval(low, point, min(high, max(point, most)))
 
 
-def needed(allocated: Interval, run: Run) -> Interval:
-    """What must be free on the GPU for it to run: the cache gives way, the context does not."""
-    context = context_bytes(run)
-    scale = 1 + float(spreads()["fragmentation"])
-    return Interval(*(size * scale + context for size in allocated))
+def needed(points: Points, run: Run) -> float:
+    """What must be free for it to run: what is allocated, the context, and what the cache cannot give back.
+
+    Where only adapters have states, blocks of many sizes share segments; else those of the step come free as a whole.
+    """
+    idle = float(spreads()["idle_with_adapters"]) * max(0.0, points.uncapped - points.allocated) if run.adapted else 0.0
+    return points.allocated + idle + context_bytes(run)
 
 
-def verdict_of(need: Interval, capacity_gib: float | None) -> Verdict:
+def verdict_of(need: float, capacity_gib: float | None) -> Verdict:
     """Tight is where the truth may lie on either side."""
     if not capacity_gib:
         return "unknown"
-    known, share = spreads(), need.point / (capacity_gib * GIB)
+    known = spreads()
+    share = need / (capacity_gib * GIB * known["usable"])
     if share <= known["fits_below"]:
         return "fits"
     return "tight" if share <= known["fails_above"] else "does_not_fit"

@@ -23,17 +23,18 @@ def estimate(facts: Facts, setup: Setup) -> Estimate:
     phases = phases_of(pieces)
     worst = max(phases, key=lambda phase: phase.size)
     capacity = facts.hardware.gpu_memory_gib
-    points = points_of(pieces, phases, capacity * GIB if capacity else None)
-    width = width_of(worst, pieces.run.setup.backend)
+    most = capacity * GIB if capacity else float("inf")
+    points = points_of(pieces, phases, most)
+    width = width_of(worst, pieces.run)
     allocated = around(points.allocated, width)
     cpu = cpu_of(pieces)
-    verdict = verdict_of(needed(allocated, pieces.run), capacity)
+    verdict = verdict_of(needed(points, pieces.run), capacity)
     return Estimate(
         phases=phases,
         peak=worst.name,
         allocated=allocated,
-        reserved=around(points.reserved, width, allocated),
-        smi=around(points.smi, width, allocated),
+        reserved=around(points.reserved, width, allocated, most),
+        smi=around(points.smi, width, allocated, most),
         cpu_ram=cpu,
         verdict=verdict,
         cpu_verdict=cpu_verdict_of(cpu, facts.hardware.cpu_ram_gib),

@@ -113,12 +113,13 @@ def rescaled(counts: Counts, params: int) -> Counts:
 
 def named(name: str) -> Mapping[str, Any]:
     """The config of a model that is known by name; case, an owner in front and "-hf", "-instruct" … do not count."""
-    known: Mapping[str, Mapping[str, Any]] = load_json(ARCHITECTURES)["models"]
+    data = load_json(ARCHITECTURES)
+    known: Mapping[str, Mapping[str, Any]] = data["models"]
     plain_name = bare(name)
-    for key, config in known.items():
-        if plain_name == key or plain_name in config.get("aliases", ()):
-            found: Mapping[str, Any] = config["config"]
-            return found
+    for key, row in known.items():
+        if plain_name == key or plain_name in row.get("aliases", ()):
+            sizes = zip(data["columns"], row.get("sizes", ()), strict=False)
+            return {**{size: value for size, value in sizes if value is not None}, **row.get("config", {})}
     near = closest(plain_name, known)
     raise UnknownModelError(
         "/model/name",
