@@ -15,7 +15,7 @@ from distributed_training_backends.about import NAME
 
 ROOT = f"skill://{NAME}"
 TEMPLATE = f"{ROOT}/{{+path}}"
-MIME_TYPES = {"md": "text/markdown", "py": "text/x-python", "json": "application/json"}
+MIME_TYPES = {"md": "text/markdown", "py": "text/x-python", "json": "application/json", "gz": "application/gzip"}
 
 
 class SkillFile(Resource):
@@ -23,9 +23,10 @@ class SkillFile(Resource):
 
     path: str
 
-    async def read(self) -> str:
-        """Decode without touching line ends."""
-        return skill.content(self.path).decode("utf-8")
+    async def read(self) -> str | bytes:
+        """Decode without touching line ends; what is packed is no text."""
+        content = skill.content(self.path)
+        return content if self.path.endswith(".gz") else content.decode("utf-8")
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from base64 import b64decode
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 import yaml
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
-from mcp.types import TextResourceContents
+from mcp.types import BlobResourceContents, TextResourceContents
 from mcp_server.app import server
 from mcp_server.resources import SkillFile
 from tests.mcp_calls import MODES
@@ -66,7 +67,7 @@ def test_the_entry_names_every_file_once(entry: dict[str, Any]) -> None:
 def test_what_is_read_is_what_the_digest_says(running: Wire, entry: dict[str, Any]) -> None:
     for item in entry["resources"]:
         (content,) = running.ask("resources/read", uri=item["uri"])["result"]["contents"]
-        data = content["text"].encode()
+        data = content["text"].encode() if "text" in content else b64decode(content["blob"])
         assert (f"sha256:{sha256(data).hexdigest()}", len(data)) == (item["digest"], item["size"]), item["uri"]
         assert data == (ROOT / item["uri"].removeprefix(f"{HOME}/")).read_bytes()
 
@@ -165,7 +166,7 @@ async def test_bytes_are_served_as_they_are(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "page.md").write_bytes(data)
     monkeypatch.setattr(skill, "files", lambda: {"page.md": str(tmp_path / "page.md")})
     resource = SkillFile(uri=f"{HOME}/page.md", path="page.md")
-    assert (await resource.read()).encode() == data
+    assert await resource.read() == data.decode()
 
 
 async def test_types_fit_the_files() -> None:
@@ -178,3 +179,7 @@ async def test_types_fit_the_files() -> None:
             (content,) = (await client.read_resource(f"{HOME}/{path}")).contents
             assert isinstance(content, TextResourceContents)
             assert content.mime_type == kind
+        packed = f"{HOME}/scripts/distributed_training_backends/data/accelerate.json.gz"
+        (content,) = (await client.read_resource(packed)).contents
+        assert isinstance(content, BlobResourceContents)
+        assert content.mime_type == "application/gzip"

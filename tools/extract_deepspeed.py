@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import packed
 import releases as pinned
 from extract_deepspeed_calls import Calls, removed
 from extract_deepspeed_models import Models
@@ -27,7 +28,7 @@ from extract_deepspeed_reads import MISSING, Reads, trace
 from extraction import Facts, Tree, assignments, differences, dump, encode, facts_of
 
 HERE = Path(__file__).parent
-DATA = HERE.parent / "scripts/distributed_training_backends/data/deepspeed.json"
+DATA = "deepspeed.json"
 CURATED = HERE / "deepspeed_curated.json"
 COMMAND = "python tools/extract_deepspeed.py --write"
 TABLES = ("keys", "sections", "removed", "optimizers", "schedulers")
@@ -190,7 +191,7 @@ def facts_in(content: Tree, release: str) -> Facts:
 
 def check(names: list[str], newest: int, locate: Callable[[str], Path]) -> list[str]:
     """Lines on what differs between the committed data and a fresh extraction of the newest releases."""
-    text = DATA.read_text(encoding="utf-8")
+    text = packed.text_of(DATA)
     content = json.loads(text)
     lines = [] if content["releases"] == names else ["the data does not cover the pinned releases"]
     lines += [] if content["torch"] == curated()["torch"] else ["torch: not what is curated"]
@@ -217,11 +218,10 @@ def main() -> int:
         return pinned.source_tree("deepspeed", release, options.cache)
 
     if options.write:
-        DATA.write_text(dump(document(extract(names, locate))), encoding="utf-8")
-        print(f"{DATA.name}: {DATA.stat().st_size} bytes")
+        print(packed.save(DATA, dump(document(extract(names, locate)))))
         return 0
     lines = check(names, options.newest, locate)
-    print("\n".join(lines) or f"{DATA.name}: equal to a fresh extraction of {', '.join(names[-options.newest :])}")
+    print("\n".join(lines) or f"{DATA}: equal to a fresh extraction of {', '.join(names[-options.newest :])}")
     return 1 if lines else 0
 
 

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import packed
 import releases as pinned
 from extraction import Facts, Tree, differences, dump, encode, facts_of
-
-DATA = Path(__file__).parent.parent / "scripts/distributed_training_backends/data"
 
 
 def unchanged(release: str) -> str:
@@ -33,10 +32,6 @@ class DataFile:
     named: Callable[[str], str] = unchanged
     archive: bool = False
 
-    @property
-    def path(self) -> Path:
-        return DATA / self.name
-
     def extract(self, release: str, cache: Path, sources: Path | None) -> Facts:
         if self.archive:
             return self.facts(pinned.fetch(self.package, release, cache))
@@ -56,8 +51,7 @@ class DataFile:
 def write(files: Sequence[DataFile], command: str, cache: Path, sources: Path | None) -> int:
     for file in files:
         by_release = {name: file.extract(name, cache, sources) for name in pinned.known(file.package)}
-        file.path.write_text(dump(file.content(by_release, command)), encoding="utf-8")
-        print(f"{file.name}: {file.path.stat().st_size} bytes")
+        print(packed.save(file.name, dump(file.content(by_release, command))))
     return 0
 
 
@@ -65,7 +59,7 @@ def check(files: Sequence[DataFile], newest: int, cache: Path, sources: Path | N
     """Compare the committed data, restricted to the newest releases, with what these releases say."""
     lines = []
     for file in files:
-        text = file.path.read_text(encoding="utf-8")
+        text = packed.text_of(file.name)
         committed: dict[str, Any] = json.loads(text)
         known = pinned.known(file.package)
         if committed["releases"] != [file.named(release) for release in known]:

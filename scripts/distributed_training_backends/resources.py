@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from os.path import dirname, isdir, join
+from os.path import dirname, isdir, isfile, join
 from typing import Any
 
 DATA = join(dirname(__file__), "data")
@@ -13,8 +13,18 @@ DATA = join(dirname(__file__), "data")
 @cache
 def load_json(name: str) -> Any:
     """The content of a data file, read once. Callers share it and must not change it."""
-    with open(join(DATA, name), "rb") as file:
-        return json.load(file)
+    return json.loads(read(join(DATA, name)))
+
+
+def read(path: str) -> bytes:
+    """The content of a file, or of the one that is packed beside it, as tables extracted from releases are."""
+    if isfile(path):
+        with open(path, "rb") as file:
+            return file.read()
+    import zlib  # gzip would be three times as long to import, for nothing more
+
+    with open(f"{path}.gz", "rb") as file:
+        return zlib.decompress(file.read(), wbits=31)  # with a header of gzip
 
 
 @cache

@@ -16,7 +16,7 @@ from distributed_training_backends.resources import references
 
 PACKAGE = dirname(__file__)
 NAME = "distributed_training_backends"
-SUFFIXES = (".md", ".py", ".json")
+SUFFIXES = (".md", ".py", ".json", ".gz")
 ELSEWHERE = ("references", "scripts", "mcp_server")  # what a wheel keeps inside the package and a checkout does not
 
 

@@ -1,0 +1,33 @@
+"""The tables that are extracted from releases: JSON text, kept packed as data/NAME.json.gz.
+
+    gzip -cd scripts/distributed_training_backends/data/deepspeed.json.gz
+
+shows one. What counts is the text: another zlib may pack it into other bytes, so files are compared unpacked, and one
+that says the same is not written anew.
+"""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+DATA = Path(__file__).parent.parent / "scripts/distributed_training_backends/data"
+GZIP = 31  # for zlib: a header of gzip, which then holds neither a name nor a time
+
+
+def text_of(name: str) -> str:
+    """The text of a table: "deepspeed.json"."""
+    return zlib.decompress(_path(name).read_bytes(), GZIP).decode("utf-8")
+
+
+def save(name: str, text: str) -> str:
+    """Write a table; say how large it is."""
+    plain = text.encode("utf-8")
+    if not _path(name).is_file() or text_of(name) != text:
+        packer = zlib.compressobj(9, zlib.DEFLATED, GZIP)
+        _path(name).write_bytes(packer.compress(plain) + packer.flush())
+    return f"{name}: {len(plain)} bytes, packed {_path(name).stat().st_size}"
+
+
+def _path(name: str) -> Path:
+    return DATA / f"{name}.gz"
