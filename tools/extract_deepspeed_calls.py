@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from extract_deepspeed_package import Definition, Expression, Package, class_constants, value_of
-from extraction import FunctionNode, classes, functions, parameters
+from extraction import functions
 
 Record = dict[str, Any]
 # given by DeepSpeed itself, or refused by it before the constructor is called
@@ -136,20 +136,3 @@ def removed(package: Package) -> Iterator[tuple[str, Record]]:
             for key, message in messages.items():
                 issue = ISSUE.search(message)
                 yield section + key, {"message": message, **({"issue": int(issue[1])} if issue else {})}
-
-
-def torch_signatures(source: str, names: set[str]) -> Iterator[tuple[str, Record]]:
-    """Constructors of PyTorch's own optimizers or schedulers, from the text of one of its modules."""
-    for name, owner in classes(ast.parse(source)).items():
-        if name in names and "__init__" in functions(owner):
-            yield name, _torch_signature(functions(owner)["__init__"])
-
-
-def _torch_signature(function: FunctionNode) -> Record:
-    found = parameters(function)
-    record: Record = {"parameters": {}}
-    for (name,), given in list(found.items())[1:]:
-        default = given.get("default")
-        record["parameters"][name] = None if isinstance(default, dict) else default
-    required = [name for (name,), given in list(found.items())[1:] if "default" not in given]
-    return {**record, **({"required": required} if required else {})}

@@ -72,9 +72,10 @@ def page(family: str, text: str) -> str:
 
 
 def row(rule: Rule) -> str:
-    """A line of the table."""
+    """A line of the table; the section says in which releases it is what."""
+    severity = ", ".join(dict.fromkeys(severity.value for severity, _ in rule.severities))
     summary = rule.summary.replace("|", "\\|")
-    return f"| [{rule.code}](#{rule.code.lower()}) | {rule.name} | {severity_words(rule)} | {summary} |\n"
+    return f"| [{rule.code}](#{rule.code.lower()}) | {rule.name} | {severity} | {summary} |\n"
 
 
 def section(rule: Rule, examples: list[Example]) -> Iterator[str]:

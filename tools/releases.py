@@ -31,6 +31,8 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 TABLE = Path(__file__).with_name("releases.json")
+WHEEL, SOURCE = "{}-{}-py3-none-any.whl", "{}-{}.tar.gz"
+ARCHIVES = {"accelerate": WHEEL, "deepspeed": SOURCE, "transformers": WHEEL}
 ATTEMPTS = 4
 # Kernels and their headers are most of a DeepSpeed archive, and nobody here compiles them.
 TEXT_SUFFIXES = {".py", ".json", ".txt", ".yaml", ".j2", ".in", ""}
@@ -43,15 +45,18 @@ class ReleaseError(Exception):
 class Release(NamedTuple):
     package: str
     version: str
-    file: str
     sha256: str
+
+    @property
+    def file(self) -> str:
+        return ARCHIVES[self.package].format(self.package, self.version)
 
 
 def table() -> dict[str, dict[str, Release]]:
     """Every pinned release, oldest first, by package and version."""
     rows = json.loads(TABLE.read_text(encoding="utf-8"))
     return {
-        package: {version: Release(package, version, row["file"], row["sha256"]) for version, row in of.items()}
+        package: {version: Release(package, version, sha256) for version, sha256 in of.items()}
         for package, of in rows.items()
     }
 
@@ -204,11 +209,14 @@ def download(url: str) -> bytes:
 def pin(package: str, version: str, archive: Path, path: Path = TABLE) -> None:
     """Add a release to the table (or correct it), keeping one line for each release, oldest first."""
     rows = json.loads(path.read_text(encoding="utf-8"))
-    rows.setdefault(package, {})[version] = {"file": archive.name, "sha256": digest(archive)}
+    release = Release(package, version, digest(archive))
+    if archive.name != release.file:
+        raise ReleaseError(f"{archive.name} is not {release.file}")
+    rows.setdefault(package, {})[version] = release.sha256
     path.write_text(dump(rows), encoding="utf-8")
 
 
-def dump(rows: dict[str, dict[str, dict[str, str]]]) -> str:
+def dump(rows: dict[str, dict[str, str]]) -> str:
     blocks = []
     for package, releases in rows.items():
         ordered = sorted(releases, key=lambda version: [int(part) for part in version.split(".")])

@@ -26,8 +26,6 @@ ENUMS = {
     "compute_environment": "ComputeEnvironment",
     "mixed_precision": "PrecisionType",
 }
-# JSON types by the type words of the DeepSpeed knowledge. "auto" is always taken: Accelerate or the Trainer fill it.
-DEEPSPEED_TYPES = {"bool": "boolean", "int": "integer", "float": "number", "str": "string", "dict": "object"}
 
 
 def schema(kind: str, targets: Targets) -> Schema:

@@ -361,11 +361,13 @@ def test_links_of_source_archives_are_left_out(tmp_path: Path) -> None:
 
 def test_pinning_keeps_the_order(tmp_path: Path) -> None:
     table = tmp_path / "releases.json"
-    table.write_text('{"accelerate": {"1.10.0": {"file": "a", "sha256": "b"}}}')
+    table.write_text('{"accelerate": {"1.10.0": "b"}}')
     archive = tmp_path / "accelerate-1.9.0-py3-none-any.whl"
     archive.write_bytes(b"x")
     releases.pin("accelerate", "1.9.0", archive, table)
     assert list(json.loads(table.read_text())["accelerate"]) == ["1.9.0", "1.10.0"]
+    with pytest.raises(releases.ReleaseError, match=r"is not deepspeed-1\.9\.0\.tar\.gz"):
+        releases.pin("deepspeed", "1.9.0", archive, table)
 
 
 def test_the_table_is_written_as_it_is_read() -> None:

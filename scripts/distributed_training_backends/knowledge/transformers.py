@@ -16,7 +16,6 @@ from distributed_training_backends.resources import load_json
 
 DATA = "transformers.json"
 RELEASES: tuple[str, ...] = tuple(load_json(DATA)["releases"])
-FSDP_PREFIX = "fsdp_"
 
 
 class FsdpKey(NamedTuple):

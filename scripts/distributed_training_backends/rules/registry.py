@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from distributed_training_backends.model import Applicability, Pointer, Severity
-from distributed_training_backends.sources.document import At, Document
+from distributed_training_backends.sources.document import At
 from distributed_training_backends.versions import covers
 
 Library = Literal["accelerate", "deepspeed", "transformers", "torch"]
@@ -155,8 +155,3 @@ def run_rules(inputs: dict[str, Any], releases: dict[str, str]) -> Iterator[tupl
             continue
         for hit in item.check(*(inputs[name] for name in item.inputs)):
             yield item, hit.severity or severity, hit
-
-
-def documents_of(hit: Hit) -> Document:
-    """The document that a hit points into."""
-    return hit.at.document
