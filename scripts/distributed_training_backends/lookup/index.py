@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from distributed_training_backends.lookup.postings import Postings, telling
 from distributed_training_backends.lookup.sections import PageSection, Unit, parse_page, plain
-from distributed_training_backends.lookup.words import chunks, forms_of, pairs_of, words_of
+from distributed_training_backends.lookup.words import chunks, forget, forms_of, pairs_of, words_of
 from distributed_training_backends.resources import load_json, references
 
 Weights = dict[str, float]
@@ -83,6 +83,9 @@ def build(sections: Iterable[PageSection]) -> Index:
         for postings, weights in zip((words, pairs, names), counted, strict=True):
             postings.add(number, weights)
         lengths.append(sum(counted[0].values()))
+    for postings in (words, pairs, names):
+        postings.sort()
+    forget()  # what is remembered of each chunk took more memory than the index
     average = sum(lengths) / max(1, len(lengths))
     titles = tuple(map(title_words, kept))
     told = tuple(telling(title, words, len(kept)) for title in titles)

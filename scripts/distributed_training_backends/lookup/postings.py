@@ -1,58 +1,63 @@
 """Which sections a term stands in, and how much it counts for there.
 
-In flat arrays, because a dict for each of some 25,000 terms takes several times the memory, which the MCP server keeps
-for as long as it runs.
+In flat arrays sorted by the hash of the term: a dict of some 25,000 terms takes several times the memory, which the MCP
+server keeps for as long as it runs. That two terms share one of 2**44 keys does not happen in practice.
 """
 
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from math import log
 
 from distributed_training_backends.lookup.words import share_of
 
-NONE = -1
+
+ROWS = (1 << 20) - 1  # the bits of a hash that give way to the number of a row while rows are sorted
 
 
 class Postings:
-    """Rows of (section, weight), each with the row before it that is about the same term."""
+    """Rows of (term, section, weight), in the order of the terms' hashes once they are sorted."""
 
     def __init__(self) -> None:
-        self._terms: dict[str, int] = {}
-        self._last, self._counts = array("i"), array("i")  # by term
-        self._sections, self._weights, self._before = array("i"), array("d"), array("i")  # by row
+        self._terms, self._sections, self._weights = array("q"), array("H"), array("f")
 
     def add(self, section: int, weights: Mapping[str, float]) -> None:
         """Take up what terms count for in a section."""
-        for term, weight in weights.items():
-            number = self._terms.setdefault(term, len(self._terms))
-            if number == len(self._last):
-                self._last.append(NONE)
-                self._counts.append(0)
-            self._before.append(self._last[number])
-            self._last[number] = len(self._sections)
-            self._counts[number] += 1
-            self._sections.append(section)
-            self._weights.append(weight)
+        self._terms.extend(map(key_of, weights))
+        self._sections.extend([section] * len(weights))
+        self._weights.extend(weights.values())
+
+    def sort(self) -> None:
+        """Put the rows into the order that they are looked up in, after the last one."""
+        ordered = array("q", sorted(key | row for row, key in enumerate(self._terms)))
+        self._sections = array("H", (self._sections[key & ROWS] for key in ordered))
+        self._weights = array("f", (self._weights[key & ROWS] for key in ordered))
+        self._terms = array("q", (key & ~ROWS for key in ordered))
 
     def __contains__(self, term: str) -> bool:
-        return term in self._terms
+        return self.count(term) > 0
 
     def count(self, term: str) -> int:
         """How many sections have a term."""
-        number = self._terms.get(term)
-        return 0 if number is None else self._counts[number]
+        rows = self._rows(term)
+        return rows.stop - rows.start
 
     def of(self, term: str) -> dict[int, float]:
         """What a term counts for, by section."""
-        number = self._terms.get(term)
-        row = NONE if number is None else self._last[number]
-        found: dict[int, float] = {}
-        while row != NONE:
-            found[self._sections[row]] = self._weights[row]
-            row = self._before[row]
-        return found
+        rows = self._rows(term)
+        return dict(zip(self._sections[rows], self._weights[rows], strict=True))
+
+    def _rows(self, term: str) -> slice:
+        key = key_of(term)
+        first = bisect_left(self._terms, key)
+        return slice(first, bisect_right(self._terms, key, first))
+
+
+def key_of(term: str) -> int:
+    """What a term is kept as."""
+    return hash(term) & ~ROWS
 
 
 def rarity_of(count: int, sections: int) -> float:

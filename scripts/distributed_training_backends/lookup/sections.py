@@ -74,10 +74,29 @@ class Part(NamedTuple):
 
 def parse_page(page: str, text: str) -> list[PageSection]:
     """Take a page apart. A heading that repeats its parent's and a colon ("FSD001: …") belongs to the parent."""
-    lines = text.split("\n")
     anchors: dict[str, int] = {}
     found: list[Part] = []
-    tokens = BLOCKS.parse(text)
+    for lines in pieces(text):
+        add_parts(found, lines, anchors)
+    return list(sections_of(page, found))
+
+
+def pieces(text: str) -> Iterator[list[str]]:
+    """The lines of a page from one heading of the second level to the next: parsed whole it takes much memory."""
+    piece: list[str] = []
+    fenced = False
+    for line in text.split("\n"):
+        fenced ^= line.startswith("```")
+        if line.startswith("## ") and not fenced:
+            yield piece
+            piece = []
+        piece.append(line)
+    yield piece
+
+
+def add_parts(found: list[Part], lines: list[str], anchors: dict[str, int]) -> None:
+    """Add the sections of some lines to those that were found."""
+    tokens = BLOCKS.parse("\n".join(lines))
     for place, token in enumerate(tokens):
         if token.level or token.map is None:
             continue
@@ -90,7 +109,6 @@ def parse_page(page: str, text: str) -> list[PageSection]:
                 found.append(Part(int(token.tag[1:]), title, anchor, []))
         elif found:
             found[-1].units.extend(units_of(token, lines))
-    return list(sections_of(page, found))
 
 
 def sections_of(page: str, parts: Sequence[Part]) -> Iterator[PageSection]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
+from sys import intern
 
 from distributed_training_backends.resources import load_json
 
@@ -30,13 +31,11 @@ def chunks(text: str) -> list[str]:
     return _CHUNK.findall(text)
 
 
-@lru_cache(maxsize=1 << 15)
 def name_of(chunk: str) -> str:
     """The form under which a name is known: hyphens and underscores are the same, and so are upper and lower case."""
     return chunk.lower().replace("-", "_").strip("_")
 
 
-@lru_cache(maxsize=1 << 15)
 def spelling_of(chunk: str) -> str:
     """What sets a flag or a variable apart from a key of that name; empty for what looks like neither."""
     if chunk.startswith("--"):
@@ -44,20 +43,18 @@ def spelling_of(chunk: str) -> str:
     return chunk if "_" in chunk and chunk.isupper() else ""
 
 
-@lru_cache(maxsize=1 << 15)
 def words_of(chunk: str) -> tuple[str, ...]:
     """The words that a chunk of a page is found by: those of fsdp_version, and of LocalSGD the one and the two."""
-    return (*spoken_of(chunk), *parts_of(chunk))
+    return spoken_of(chunk) if chunk.islower() else (*spoken_of(chunk), *parts_of(chunk))
 
 
-@lru_cache(maxsize=1 << 15)
 def parts_of(chunk: str) -> tuple[str, ...]:
     """The words that capitals mark in a chunk, if there are several."""
     parts = _PART.findall(chunk) if chunk.isalpha() and not chunk.islower() and not _PLURAL.fullmatch(chunk) else []
     return tuple(word for part in parts for word in _word(part.lower())) if len(parts) > 1 else ()
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=1 << 13)
 def spoken_of(chunk: str) -> tuple[str, ...]:
     """The words of a chunk as one would say them: DeepSpeed is one, fsdp_version two."""
     if _NUMBER.fullmatch(chunk):
@@ -68,7 +65,7 @@ def spoken_of(chunk: str) -> tuple[str, ...]:
 def _word(part: str) -> Iterator[str]:
     if part not in STOP_WORDS:
         stemmed = stem(part)
-        yield SAME.get(part) or SAME.get(stemmed) or stemmed
+        yield intern(SAME.get(part) or SAME.get(stemmed) or stemmed)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -139,9 +136,13 @@ def pairs_of(asked: Sequence[str]) -> Iterator[str]:
     return map(" ".join, pairwise([word for chunk in asked for word in spoken_of(chunk)]))
 
 
-@lru_cache(maxsize=1 << 15)
 def forms_of(chunk: str) -> tuple[str, ...]:
     """The names that a chunk counts as: itself, as a flag or variable too, and the last part if it is dotted."""
     last = (name_of(chunk.rpartition(".")[2]),) if "." in chunk and is_name(chunk) else ()
     spelling = spelling_of(chunk)
     return (name_of(chunk), *((spelling,) if spelling else ()), *last)
+
+
+def forget() -> None:
+    """Give back the memory of what was asked for until now."""
+    spoken_of.cache_clear()
