@@ -35,7 +35,7 @@ from distributed_training_backends.about import DESCRIPTION, NAME, VERSION
 from distributed_training_backends.render.characters import visible
 from distributed_training_backends.render.redact import redact
 
-from . import lookup_reference, prompts, resources, validate_config
+from . import lookup_reference, prompts, resources, stdio, validate_config
 from .arguments import checked
 from .shared import compact
 from .skills_extension import Skills
@@ -61,6 +61,10 @@ class Server(MCPServer[Any]):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self.threads = CapacityLimiter(THREADS)
+
+    async def run_stdio_async(self) -> None:
+        """Serve over stdin and stdout."""
+        await stdio.serve(self._lowlevel_server)
 
     async def list_tools(self) -> list[ListedTool]:
         """List the tools."""

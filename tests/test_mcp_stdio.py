@@ -88,6 +88,17 @@ def test_bad_requests_get_an_error(server: Wire, request_: bytes) -> None:
 
 
 @pytest.mark.parametrize(
+    ("config", "code"), [(r'"a\ud800"', -32700), (r'"\udc00"', -32700), (300 * "[" + 300 * "]", -32700), ('"x"', None)]
+)
+def test_requests_that_the_sdk_cannot_read_get_an_error(server: Wire, config: str, code: int | None) -> None:
+    arguments = f'{{"name": "validate_config", "arguments": {{"config": {config}}}}}'
+    server.raw(f'{{"jsonrpc": "2.0", "id": "é", "method": "tools/call", "params": {arguments}}}\n'.encode())
+    while (message := server.receive()).get("id") != "é":
+        pass
+    assert message.get("error", {}).get("code") == code
+
+
+@pytest.mark.parametrize(
     ("text", "verdict"),
     [
         ("[" * 100_000, "unreadable"),

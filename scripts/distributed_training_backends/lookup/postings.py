@@ -13,7 +13,6 @@ from math import log
 
 from distributed_training_backends.lookup.words import share_of
 
-
 ROWS = (1 << 20) - 1  # the bits of a hash that give way to the number of a row while rows are sorted
 
 
@@ -42,7 +41,7 @@ class Postings:
     def count(self, term: str) -> int:
         """How many sections have a term."""
         rows = self._rows(term)
-        return rows.stop - rows.start
+        return int(rows.stop) - int(rows.start)
 
     def of(self, term: str) -> dict[int, float]:
         """What a term counts for, by section."""
