@@ -19,7 +19,7 @@ PACKAGE = "distributed_training_backends"
 
 # From the bottom up; a module may import from its own layer and from those above it in this list.
 LAYERS = (
-    ("about", "model", "versions"),
+    ("about", "model", "model_triage", "versions"),
     ("resources",),
     ("knowledge",),
     ("sources",),
@@ -30,9 +30,21 @@ LAYERS = (
     ("installed",),
     ("api",),
     ("mending",),
-    ("cli_common", "cli_run", "cli_rules", "cli_fix", "cli_lookup", "cli", "serve"),
+    (
+        "cli_common",
+        "cli_run",
+        "cli_rules",
+        "cli_fix",
+        "cli_lookup",
+        "cli_triage_facts",
+        "cli_trace_worker",
+        "cli_trace",
+        "cli_triage",
+        "cli",
+        "serve",
+    ),
 )
-ONLY_FOR_RENDER = {"about", "model", "render"}
+ONLY_FOR_RENDER = {"about", "model", "model_triage", "render"}
 # Third parties, and the only places that may know them; scripts/ and tools/ know none.
 THIRD_PARTIES = {
     "yaml": re.compile(r"sources/yaml\w*\.py"),

@@ -361,5 +361,5 @@ def test_published_measurements() -> None:
     ran = [one for one in known if one.measured.fits]
     assert sum(one.answer.verdict == "fits" for one in failed) <= 0.05 * len(failed)
     assert sum(one.answer.verdict == "does_not_fit" for one in ran) <= 0.02 * len(ran)
-    # the aim is 12 in 100; three of these seven rows ran out of memory by fragmentation, far below the capacity
-    assert sum(one.answer.verdict == "tight" for one in known) <= 0.135 * len(known)
+    # three of these six rows ran out of memory by fragmentation, far below the capacity
+    assert sum(one.answer.verdict == "tight" for one in known) <= 0.12 * len(known)

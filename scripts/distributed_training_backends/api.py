@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import cache
 from os.path import dirname, exists, isdir, join, normpath
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from distributed_training_backends import validate
 from distributed_training_backends.model import BadQueryError, Context, Kind, LookupReport, Report, Targets
@@ -27,6 +27,9 @@ from distributed_training_backends.sources.reading import (
 from distributed_training_backends.validate import Options, Unit
 from distributed_training_backends.versions import nearest, parse
 
+if TYPE_CHECKING:
+    from distributed_training_backends.model_triage import TriageReport
+
 __all__ = [
     "BadQueryError",
     "Context",
@@ -36,8 +39,10 @@ __all__ = [
     "default_targets",
     "editor_schema",
     "explain",
+    "facts_in",
     "look_up",
     "rules",
+    "triage",
     "validate_paths",
     "validate_text",
     "validate_together",
@@ -240,3 +245,22 @@ def look_up(
     from distributed_training_backends.lookup import search  # needs markdown-it-py, which validating does not
 
     return search.look_up(query, targets or default_targets(), detail, limit, offset)
+
+
+def triage(facts: Mapping[str, Any], offered: int = 3, names: Container[str] = ()) -> TriageReport:
+    """Choose a backend for these facts (data/schemas/facts.schema.json); raises BadFactsError, which names them.
+
+    So many candidates that may fit, the best of each backend first, and those named come with their files.
+    """
+    from distributed_training_backends.triage import answer, report  # which validating does not need
+
+    asked = answer.question(facts)
+    made = report.report(asked, answer.answer(asked), offered, names)
+    return made._replace(notes=(*made.notes, *about_targets(made.targets)))
+
+
+def facts_in(text: str) -> dict[str, Any]:
+    """Read facts from YAML or JSON; raises BadFactsError."""
+    from distributed_training_backends.triage import fact_text
+
+    return fact_text.facts_in(text)

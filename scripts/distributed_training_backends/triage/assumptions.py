@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 from distributed_training_backends.triage.facts import Facts
 from distributed_training_backends.versions import in_span
 
-GROUPED = ("task", "batch", "hardware")
-
 
 class Assumption(NamedTuple):
     """A fact that nobody told: its name as in the facts, the value taken, why, and values it might have instead."""

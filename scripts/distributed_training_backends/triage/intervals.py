@@ -36,7 +36,7 @@ def around(point: float, width: float, inside: Interval | None = None, most: flo
     if inside is not None and point > inside.point:
         extra = (point - inside.point) * float(spreads()["allocator"])
         low, high = max(inside.low, low - extra), high + extra
-    return Interval(low, point, min(high, max(point, most)))
+    return Interval(low, point, high if point > most else min(high, most))
 
 
 def needed(points: Points, run: Run) -> float:
@@ -48,15 +48,16 @@ def needed(points: Points, run: Run) -> float:
     return points.allocated + idle + context_bytes(run)
 
 
-def verdict_of(need: float, capacity_gib: float | None) -> Verdict:
-    """Tight is where the truth may lie on either side."""
+def verdict_of(need: float, capacity_gib: float | None, phase: str) -> Verdict:
+    """Tight is where the truth may lie on either side; what loading takes is little more than arithmetic."""
     if not capacity_gib:
         return "unknown"
     known = spreads()
     share = need / (capacity_gib * GIB * known["usable"])
     if share <= known["fits_below"]:
         return "fits"
-    return "tight" if share <= known["fails_above"] else "does_not_fit"
+    most = known["loading_fails_above" if phase == "load" else "fails_above"]
+    return "tight" if share <= most else "does_not_fit"
 
 
 def cpu_verdict_of(need: Interval, capacity_gib: float | None) -> Verdict:

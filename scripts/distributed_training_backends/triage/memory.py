@@ -28,7 +28,7 @@ def estimate(facts: Facts, setup: Setup) -> Estimate:
     width = width_of(worst, pieces.run)
     allocated = around(points.allocated, width)
     cpu = cpu_of(pieces)
-    verdict = verdict_of(needed(points, pieces.run), capacity)
+    verdict = verdict_of(needed(points, pieces.run), capacity, worst.name)
     return Estimate(
         phases=phases,
         peak=worst.name,

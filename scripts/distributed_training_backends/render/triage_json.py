@@ -1,0 +1,53 @@
+"""An answer of triage as JSON (data/schemas/triage_report.schema.json); the order of the keys is part of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from distributed_training_backends.model_triage import Candidate, TriageReport
+from distributed_training_backends.render.redact import redact
+
+FORMAT_VERSION = 1
+
+
+def triage_data(report: TriageReport) -> dict[str, Any]:
+    """Give the report as plain data."""
+    return {
+        "version": FORMAT_VERSION,
+        "summary": redact(report.summary),
+        "targets": dict(report.targets.items()),
+        "facts": dict(report.facts),
+        "notes": list(report.notes),
+        "advice": list(report.advice),
+        "assumptions": [assumption._asdict() for assumption in report.assumptions],
+        "candidates": [candidate_data(candidate) for candidate in report.candidates],
+        "removed": [{**one._asdict(), "names": list(one.names)} for one in report.removed],
+    }
+
+
+def candidate_data(candidate: Candidate) -> dict[str, Any]:
+    """One candidate as plain data."""
+    memory = candidate.memory
+    amounts = {name: getattr(memory, name)._asdict() for name in ("allocated", "reserved", "smi", "cpu_ram")}
+    shown = {
+        **memory._asdict(),
+        **amounts,
+        "components": [component._asdict() for component in memory.components],
+        "sentences": list(memory.sentences),
+    }
+    return {
+        **candidate._asdict(),
+        "memory": shown,
+        "speed": candidate.speed._asdict(),
+        "choices": list(candidate.choices),
+        "cautions": list(candidate.cautions),
+        "addons": [addon._asdict() for addon in candidate.addons],
+        "files": [file._asdict() for file in candidate.files],
+        "checks": list(candidate.checks),
+    }
+
+
+def render_triage_json(report: TriageReport) -> str:
+    """Write the report as JSON in ASCII, which every terminal and pipe can carry."""
+    return json.dumps(triage_data(report), indent=2) + "\n"

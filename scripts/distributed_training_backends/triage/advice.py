@@ -1,0 +1,112 @@
+"""What would make a run fit that does not: less to do, more accelerators, more memory in the node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+
+from distributed_training_backends.triage.answer import Answer, Question, that_fit
+from distributed_training_backends.triage.describe import title_of
+from distributed_training_backends.triage.estimate import GIB
+from distributed_training_backends.triage.facts import Facts, TaskFacts
+from distributed_training_backends.triage.variants import Fitted
+
+TIMES = (1, 2, 4, 8, 16)
+ENOUGH = 1 << 20  # GiB of CPU memory: whatever it takes
+
+
+def advice(asked: Question, found: Answer) -> Iterator[str]:
+    """Changes of the facts after which something fits, where nothing does."""
+    if not found.ranked or found.ranked[0].made.verdict in ("fits", "unknown"):
+        return
+    for words, facts in smaller(asked.facts):
+        yield from sizes(asked, words, facts)
+
+
+def sizes(asked: Question, words: str, facts: Facts) -> Iterator[str]:
+    """How many accelerators it takes, and how many with more CPU memory where those are fewer."""
+    with_more_memory = False
+    for times in TIMES:
+        more = larger(facts, times)
+        if more is None:
+            return
+        made = next(that_fit(asked._replace(facts=more)), None)
+        if made is not None:
+            yield sentence(words, more, times, made, asked)
+            return
+        if not with_more_memory and (made := least_memory(asked, more)) is not None:
+            yield sentence(words, more, times, made, asked)
+            with_more_memory = True
+
+
+def least_memory(asked: Question, facts: Facts) -> Fitted | None:
+    """What fits into the GPUs with the least CPU memory, if that is what is short."""
+    if facts.hardware.cpu_ram_gib is None:
+        return None
+    enough = facts._replace(hardware=facts.hardware._replace(cpu_ram_gib=ENOUGH))
+    return min(that_fit(asked._replace(facts=enough)), key=lambda made: made.estimate.cpu_ram.high, default=None)
+
+
+def sentence(words: str, facts: Facts, times: int, made: Fitted, asked: Question) -> str:
+    """What to change, and what then fits."""
+    changes = " on ".join(filter(None, (words, hardware_of(facts, times))))
+    needs, has = made.estimate.cpu_ram.high / GIB, asked.facts.hardware.cpu_ram_gib
+    if has is not None and needs > has:
+        changes = f"{changes} with {ceil(needs)} GiB of CPU memory a node".strip()
+    return f"{changes}: {title_of(made.setup)} fits"
+
+
+def smaller(facts: Facts) -> Iterator[tuple[str, Facts]]:
+    """The facts as they are, and with less to do."""
+    batch, task = facts.batch, facts.task
+    yield "", facts
+    if facts.wish is not None:
+        yield f"without insisting on {facts.wish}", facts._replace(wish=None)
+    micro = batch.micro_batch or 1
+    if micro > 1:
+        split = batch._replace(micro_batch=1, accumulation=(batch.accumulation or 1) * micro)
+        steps = "" if batch.global_batch else f" with accumulation {split.accumulation}"
+        yield f"micro batch 1{steps}, the same batch", facts._replace(batch=split)
+    if facts.checkpointing == "none":
+        yield "activation checkpointing", facts._replace(checkpointing="full")
+    if (batch.seq or 1) > 4096:
+        half = batch._replace(seq=(batch.seq or 1) // 2)
+        yield f"sequences of {half.seq}", facts._replace(batch=half)
+    if task.kind in ("full", "continued"):
+        yield "LoRA (task.kind: lora)", facts._replace(task=adapters(facts, "lora"), weights="bf16")
+    if task.kind in ("full", "lora"):
+        yield "QLoRA (task.kind: qlora)", facts._replace(task=adapters(facts, "qlora"), weights="bf16")
+
+
+def larger(facts: Facts, times: int) -> Facts | None:
+    """The same on so many times the accelerators: in the node up to eight, then in more nodes."""
+    hardware = facts.hardware
+    if times == 1:
+        return facts
+    if hardware.device in ("cpu", "mps"):
+        return None
+    local = min(8, (hardware.gpus_per_node or 1) * times)
+    local = max(local, hardware.gpus_per_node or 1)
+    nodes = (hardware.nodes or 1) * (hardware.gpus_per_node or 1) * times // local
+    return facts._replace(hardware=hardware._replace(gpus_per_node=local, nodes=max(nodes, hardware.nodes or 1)))
+
+
+def hardware_of(facts: Facts, times: int) -> str:
+    """What it would run on, where that is more."""
+    hardware = facts.hardware
+    name = hardware.gpu or "GPUs"
+    nodes = f" in {hardware.nodes} nodes" if (hardware.nodes or 1) > 1 else ""
+    return "" if times == 1 else f"{hardware.world} {name}{nodes}"
+
+
+def adapters(facts: Facts, kind: str) -> TaskFacts:
+    """The task with adapters instead."""
+    quantization = "nf4_double" if kind == "qlora" else "none"
+    return facts.task._replace(
+        kind=kind,
+        lora_rank=facts.task.lora_rank or 16,
+        lora_targets=facts.task.lora_targets or ("all-linear",),
+        lora_dropout=facts.task.lora_dropout or 0.05,
+        quantization=quantization,
+        kbit_preparation=kind == "qlora",
+    )

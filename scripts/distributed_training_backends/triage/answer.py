@@ -1,0 +1,177 @@
+"""From facts to candidates: what is possible, what it needs, how fast it is, in the order of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from distributed_training_backends.model_triage import BadFactsError
+from distributed_training_backends.triage.assumptions import Assumption, completed
+from distributed_training_backends.triage.candidates import considered, insisted, wanted
+from distributed_training_backends.triage.checking import flaw
+from distributed_training_backends.triage.compatibility import Obstacle, comes_later, fact_behind, obstacles
+from distributed_training_backends.triage.demands import demanded, impossible, in_words
+from distributed_training_backends.triage.estimate import GIB
+from distributed_training_backends.triage.fact_schema import Problem
+from distributed_training_backends.triage.facts import Facts, read_facts
+from distributed_training_backends.triage.families import UnknownModelError
+from distributed_training_backends.triage.hardware import identified
+from distributed_training_backends.triage.ranking import Pace, band, pace, simplicity
+from distributed_training_backends.triage.setup import Setup
+from distributed_training_backends.triage.variants import Fitted, fitted
+from distributed_training_backends.triage.workload import with_sizes, work_of
+
+FIT = ("fits", "unknown", "tight", "does_not_fit")  # unknown: the GPU has room, and the node may have
+
+
+class Question(NamedTuple):
+    """Complete facts, and what was assumed to make them so."""
+
+    facts: Facts
+    assumptions: tuple[Assumption, ...]
+
+    @property
+    def told(self) -> frozenset[str]:
+        """Facts that must not be changed for a better fit: those that were not assumed."""
+        return frozenset({"loss", "weights"} - {assumption.name for assumption in self.assumptions})
+
+
+class Ranked(NamedTuple):
+    """A possible setup with what it needs and how fast it is."""
+
+    made: Fitted
+    pace: Pace
+
+    @property
+    def setup(self) -> Setup:
+        """The setup, with what it gives up."""
+        return self.made.setup
+
+
+class Out(NamedTuple):
+    """A setup that is removed, and the first reason against it."""
+
+    setup: Setup
+    obstacle: Obstacle
+
+
+class Answer(NamedTuple):
+    """What is left in order, and what is out."""
+
+    ranked: tuple[Ranked, ...]
+    out: tuple[Out, ...]
+
+
+def question(data: Mapping[str, Any]) -> Question:
+    """Read facts and complete them. Raises BadFactsError for facts that cannot be used."""
+    facts, problems = read_facts(data)
+    refuse(problems)
+    try:
+        facts = with_sizes(facts)
+    except UnknownModelError as error:
+        refuse([Problem(error.pointer, str(error))])
+    found = identified(facts)
+    refuse(found.problems)
+    facts, assumptions = completed(stepping(found.facts))
+    refuse(list(impossible(facts)))
+    return Question(facts, (*found.assumptions, *assumptions))
+
+
+def stepping(facts: Facts) -> Facts:
+    """With a global batch nothing is assumed about accumulation: each setup gets what makes that batch."""
+    batch = facts.batch
+    return facts if batch.global_batch is None else facts._replace(batch=batch._replace(accumulation=1))
+
+
+def refuse(problems: Sequence[Problem]) -> None:
+    """Stop where there is a problem."""
+    if problems:
+        raise BadFactsError(tuple((problem.pointer, problem.message) for problem in problems))
+
+
+def answer(asked: Question) -> Answer:
+    """Look at every setup. Raises BadFactsError where none is left, or none of those that the user insists on."""
+    facts = asked.facts
+    looked_at = considered(facts)
+    mine = [one for one in looked_at if wanted(facts, one.setup)]
+    out = [Out(one.setup, one.obstacles[0]) for one in mine if one.obstacles]
+    left = [one.setup for one in mine if not one.obstacles]
+    ranked, flawed = checked([evaluated(facts, setup, asked.told) for setup in left])
+    if not ranked:
+        against = [obstacle for one in mine for obstacle in one.obstacles]
+        refuse([nothing_left(facts, [*against, *(one.obstacle for one in flawed)])])
+    out += flawed
+    others = {one.setup.backend for one in looked_at} - {one.setup.backend for one in mine}
+    out += [Out(Setup(backend), not_wanted(facts)) for backend in sorted(others)]
+    return Answer(tuple(in_order(ranked)), tuple(out))
+
+
+def checked(ranked: Sequence[Ranked]) -> tuple[list[Ranked], list[Out]]:
+    """Part those whose config is clean from those about which the validator has something to say."""
+    clean, flawed = [], []
+    for one in ranked:
+        found = flaw(one.made.facts, one.setup)
+        if found is None:
+            clean.append(one)
+        else:
+            flawed.append(Out(one.setup, found))
+    return clean, flawed
+
+
+def nothing_left(facts: Facts, against: Sequence[Obstacle]) -> Problem:
+    """Why nothing can be: the reason against most setups, of what the user insists on or of all."""
+    against = against or [one for backend in insisted(facts) for one in obstacles(facts, Setup(backend))]
+    reasons = [one.reason for one in against]
+    reason = max(reasons, key=reasons.count, default="")
+    if told := in_words(facts):
+        without = "no backend has that" if demanded(facts) else "that needs more than one process"
+        return Problem("/wish" if facts.wish else "/parallel", f"it must be {told}, but {reason or without}")
+    row = next(one.row for one in against if one.reason == reason)
+    return Problem(fact_behind(row), f"nothing is possible: {reason}")
+
+
+def not_wanted(facts: Facts) -> Obstacle:
+    """The reason against everything else."""
+    return Obstacle("wish", f"you insist on {in_words(facts)}", "your facts")
+
+
+def that_fit(asked: Question) -> Iterator[Fitted]:
+    """Setups that fit, in no order."""
+    for one in considered(asked.facts):
+        if not one.obstacles and wanted(asked.facts, one.setup):
+            made = fitted(asked.facts, one.setup, asked.told)
+            if made.verdict == "fits":
+                yield made
+
+
+def evaluated(facts: Facts, setup: Setup, told: frozenset[str]) -> Ranked:
+    """One setup with its memory and its speed."""
+    made = fitted(facts, setup, told)
+    return Ranked(made, pace(made.facts, made.setup, work_of(made.facts)))
+
+
+def tier(one: Ranked) -> tuple[str, bool]:
+    """What is compared with each other: the same verdict, and for or against by rules of thumb."""
+    return one.made.verdict, comes_later(one.made.facts, one.setup)
+
+
+def narrow(one: Ranked) -> bool:
+    """Tell whether it would not fit if it needed as much as it may."""
+    capacity = one.made.facts.hardware.gpu_memory_gib
+    return capacity is not None and one.made.estimate.allocated.high > capacity * GIB
+
+
+def in_order(ranked: Sequence[Ranked]) -> Iterator[Ranked]:
+    """By fit, then by rules of thumb, by speed as far as it differs, by simplicity, by room to spare."""
+    fastest: dict[tuple[str, bool], float] = {}
+    for one in ranked:
+        fastest[tier(one)] = max(fastest.get(tier(one), 0.0), one.pace.speed)
+
+    def key(one: Ranked) -> tuple[int, bool, int, int, bool, float]:
+        verdict, later = tier(one)
+        if verdict == "does_not_fit":  # the nearest miss first
+            return FIT.index(verdict), False, 0, 0, False, one.made.estimate.smi.point
+        group = band(fastest[tier(one)], one.pace.speed)
+        return FIT.index(verdict), later, group, simplicity(one.setup), narrow(one), -one.pace.speed
+
+    yield from sorted(ranked, key=key)

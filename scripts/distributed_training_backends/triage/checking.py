@@ -1,0 +1,32 @@
+"""The project's own validator over what is emitted: a setup whose config is not clean is out, and this says why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distributed_training_backends import validate
+from distributed_training_backends.model import Finding, Severity
+from distributed_training_backends.sources.load import read
+from distributed_training_backends.triage.compatibility import Obstacle
+from distributed_training_backends.triage.emit_accelerate import DEEPSPEED_FILE, accelerate_yaml
+from distributed_training_backends.triage.emit_deepspeed import deepspeed_json
+from distributed_training_backends.triage.emit_launch import CONFIG
+from distributed_training_backends.triage.facts import Facts
+from distributed_training_backends.triage.setup import Setup
+
+
+def flaw(facts: Facts, setup: Setup) -> Obstacle | None:
+    """The first error or warning that the validator has about the files of a setup."""
+    for finding in findings(facts, setup):
+        if finding.severity is not Severity.INFO:
+            return Obstacle(finding.code, finding.message, finding.reference)
+    return None
+
+
+def findings(facts: Facts, setup: Setup) -> Iterator[Finding]:
+    """Everything the validator says about the config file and the DeepSpeed file beside it."""
+    config = read(CONFIG, accelerate_yaml(facts, setup), "accelerate", "yaml")
+    text = deepspeed_json(facts, setup)
+    companion = None if text is None else read(DEEPSPEED_FILE, text, "deepspeed", "json")
+    for report in validate.judge([validate.Unit(config, companion)], validate.Options(facts.versions)):
+        yield from report.findings

@@ -1,0 +1,30 @@
+"""All files of a setup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distributed_training_backends.model_triage import File
+from distributed_training_backends.triage.emit_accelerate import DEEPSPEED_FILE, accelerate_yaml
+from distributed_training_backends.triage.emit_deepspeed import deepspeed_json
+from distributed_training_backends.triage.emit_launch import CONFIG, launch_script, slurm_script
+from distributed_training_backends.triage.emit_plugins import plugins_code
+from distributed_training_backends.triage.emit_script import script_code
+from distributed_training_backends.triage.facts import Facts
+from distributed_training_backends.triage.setup import Setup
+
+
+def files(facts: Facts, setup: Setup) -> Iterator[File]:
+    """The config file first, then what it names, then code and commands."""
+    yield File(CONFIG, "yaml", accelerate_yaml(facts, setup))
+    config = deepspeed_json(facts, setup)
+    if config is not None:
+        yield File(DEEPSPEED_FILE, "json", config)
+    yield File("launch.sh", "sh", launch_script(facts, setup))
+    batch = slurm_script(facts, setup)
+    if batch is not None:
+        yield File("slurm.sbatch", "sh", batch)
+    yield File("script_lines.py", "python", script_code(facts, setup))
+    code = plugins_code(facts, setup)
+    if code is not None:
+        yield File("plugins.py", "python", code)

@@ -1,0 +1,64 @@
+"""The commands that start a setup: on one machine, on several, under Slurm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distributed_training_backends.triage.emit_accelerate import HOSTFILE, machines
+from distributed_training_backends.triage.facts import Facts
+from distributed_training_backends.triage.setup import Setup
+
+CONFIG = "accelerate.yaml"
+SCRIPT = "train.py"
+START = f"accelerate launch --config_file {CONFIG}"
+ADDRESS = "10.0.0.1"
+
+
+def launch_script(facts: Facts, setup: Setup) -> str:
+    """launch.sh: what to type where."""
+    return "\n".join(["#!/bin/sh", *launch_lines(facts, setup)]) + "\n"
+
+
+def launch_lines(facts: Facts, setup: Setup) -> Iterator[str]:
+    """The command for this number of machines."""
+    count = machines(facts, setup)
+    if setup.backend == "xla" and count > 1:
+        yield "# On every host of the slice at once; TPU_NAME and ZONE are those of the slice."
+        yield (
+            'gcloud compute tpus tpu-vm ssh "$TPU_NAME" --zone "$ZONE" --worker all '
+            f'--command "accelerate launch --config_file {CONFIG} {SCRIPT}"'
+        )
+    elif setup.backend == "cpu":
+        yield f"# On the first machine; {HOSTFILE} lists the machines, and mpirun starts the processes on all of them."
+        yield f"{START} --main_process_ip {ADDRESS} {SCRIPT}" if count > 1 else f"{START} {SCRIPT}"
+    elif count > 1:
+        yield f"# On each of the {count} machines: RANK is 0 to {count - 1}, MAIN_ADDRESS is the address of machine 0."
+        yield f'{START} --machine_rank "$RANK" --main_process_ip "$MAIN_ADDRESS" {SCRIPT}'
+    else:
+        yield f"{START} {SCRIPT}"
+
+
+def slurm_script(facts: Facts, setup: Setup) -> str | None:
+    """A batch script: one launcher on each node, which starts the processes there. None where Slurm has no part."""
+    if setup.backend in ("xla", "cpu") or facts.hardware.device in ("mps", "cpu"):
+        return None
+    nodes = machines(facts, setup)
+    local = setup.world // nodes
+    command = f"{START} {SCRIPT}"
+    if nodes > 1:
+        command = f'{START} --machine_rank "$SLURM_PROCID" --main_process_ip "$MAIN_ADDRESS" {SCRIPT}'
+    lines = [
+        "#!/bin/bash",
+        "#SBATCH --job-name=train",
+        f"#SBATCH --nodes={nodes}",
+        "#SBATCH --ntasks-per-node=1",
+        f"#SBATCH --gpus-per-node={local}",
+        "#SBATCH --exclusive",
+        "set -euo pipefail",
+    ]
+    if nodes > 1:
+        lines.append('MAIN_ADDRESS=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)')
+        lines.append("export MAIN_ADDRESS")
+    # the inner shell runs on each node, where SLURM_PROCID is the node's own
+    lines.append(f"srun bash -c '{command}'")
+    return "\n".join(lines) + "\n"
