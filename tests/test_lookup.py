@@ -177,6 +177,22 @@ def test_a_slip_brings_what_may_have_been_meant(query: str, suggestion: str) -> 
     assert suggestion in api.look_up(query).suggestions
 
 
+@pytest.mark.parametrize(
+    ("query", "right"),
+    [
+        ("why does fsdp_ofload_params not work", "deepspeed-fsdp.md#fsdp-keys"),
+        ("gradeint acumulation", "loop-and-checkpoints.md#accumulation"),
+        ("exitcode: -9", "troubleshooting.md#a-process-is-killed-exit-code--9"),
+        ("zero2 vs fsdp2 mapping", "deepspeed-fsdp.md#zero-and-fsdp-equivalents"),
+        ("in set_deepspeed_weakref KeyError: 'train_batch_size'", "rules/deepspeed.md#dsp054"),
+        ("parallelism_config: cp_size: 2", "parallelism-and-precision.md#sizes-and-the-device-mesh"),
+        ("export FSDP_VERSION=2", "api-reference.md#fullyshardeddataparallelplugin"),
+    ],
+)
+def test_what_is_written_otherwise_is_found_all_the_same(query: str, right: str) -> None:
+    assert f"references/{right}" in references(api.look_up(query, limit=3))
+
+
 def test_right_sections_come_first() -> None:
     """The figures that README states hold: nine in ten first, ninety-eight in a hundred within three."""
     asked = [outcome for outcome in measure_lookup.outcomes() if outcome.question.group == "before"]

@@ -10,6 +10,7 @@ from distributed_training_backends.lookup.notes import notes
 from distributed_training_backends.lookup.query import Query, read_query
 from distributed_training_backends.lookup.ranking import ranked
 from distributed_training_backends.lookup.suggestions import suggestions_for
+from distributed_training_backends.lookup.words import name_of
 from distributed_training_backends.model import LookupReport, Section, Targets
 
 Detail = Literal["concise", "full"]
@@ -24,8 +25,10 @@ def look_up(query: str, targets: Targets, detail: Detail = "concise", limit: int
     found = ranked(asked, index)
     suggestions = suggestions_for(asked, index, fits=bool(found))
     meant = asked
-    if asked.alone and suggestions:  # a name that nothing is called: its parts would find less than what it resembles
-        meant = read_query(suggestions[0])
+    if suggestions:  # a name that nothing is called: its parts would find less than what it resembles
+        meant = asked._replace(names=(*asked.names, *map(name_of, suggestions)))
+        if asked.alone or not found:
+            meant = read_query(suggestions[0] if asked.alone else " ".join(suggestions))
         found = ranked(meant, index)
     shown = [number for _, number in found[:MOST_SECTIONS]][offset : offset + limit]
     total, following = min(len(found), MOST_SECTIONS), offset + len(shown)
