@@ -1,7 +1,5 @@
 """What the doors call: validate files or texts, list and explain rules, look up. Nothing here prints or exits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import cache
 from os.path import dirname, exists, isdir, join, normpath
@@ -247,7 +245,7 @@ def look_up(
     return search.look_up(query, targets or default_targets(), detail, limit, offset)
 
 
-def triage(facts: Mapping[str, Any], offered: int = 3, names: Container[str] = ()) -> TriageReport:
+def triage(facts: Mapping[str, Any], offered: int = 3, names: Container[str] = ()) -> "TriageReport":
     """Choose a backend for these facts (data/schemas/facts.schema.json); raises BadFactsError, which names them.
 
     So many candidates that may fit, the best of each backend first, and those named come with their files.

@@ -1,7 +1,5 @@
 """Carry out fixes on a text, and write a text in the place of a file."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import stat

@@ -1,7 +1,5 @@
 """What the fixes of a file come to: made in memory, round by round, because a fix may uncover another."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from os.path import normpath
 from typing import NamedTuple

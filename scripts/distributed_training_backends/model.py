@@ -1,7 +1,5 @@
 """The shapes that everything shares: severities, places in a text, edits, findings and reports."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Literal, NamedTuple

@@ -1,7 +1,5 @@
 """Documents in, findings out: gathers what belongs together, runs the rules, and sorts what they say by file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -1,13 +1,12 @@
 """Release numbers: parsing, comparing, spans of releases, and the releases that are judged by default."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from typing import NamedTuple
 
-_NUMBER = re.compile(r"\s*v?([0-9]+(?:\.[0-9]+)*)(.*)", re.DOTALL)
-_BEFORE_RELEASE = re.compile(r"[.\-_]?(?:dev|rc|a|b|alpha|beta|pre)", re.IGNORECASE)
+# compiled when first used: the tables' own releases are plain, and a start has no time to lose
+_NUMBER = r"(?s)\s*v?([0-9]+(?:\.[0-9]+)*)(.*)"
+_BEFORE_RELEASE = r"(?i)[.\-_]?(?:dev|rc|a|b|alpha|beta|pre)"
 
 
 class InvalidReleaseError(ValueError):
@@ -21,15 +20,18 @@ def parse(text: str) -> tuple[int, ...]:
     A development or candidate release counts as the release that it leads to ("1.16.0.dev0" is (1, 16, 0)), and
     a local part ("2.13.0+cpu") is left out. Raises InvalidReleaseError when the text holds no number.
     """
-    found = _NUMBER.fullmatch(text)
-    if not found or not _is_suffix(found.group(2)):
-        raise InvalidReleaseError(f"{text!r} is not a release number such as 1.10.1")
-    numbers = tuple(int(part) for part in found.group(1).split("."))
+    parts = text.split(".")
+    if not all(part.isascii() and part.isdigit() for part in parts):
+        found = re.fullmatch(_NUMBER, text)
+        if not found or not _is_suffix(found.group(2)):
+            raise InvalidReleaseError(f"{text!r} is not a release number such as 1.10.1")
+        parts = found.group(1).split(".")
+    numbers = tuple(map(int, parts))
     return numbers + (0,) * (3 - len(numbers))
 
 
 def _is_suffix(text: str) -> bool:
-    return not text.strip() or text[0] == "+" or text.startswith(".post") or bool(_BEFORE_RELEASE.match(text))
+    return not text.strip() or text[0] == "+" or text.startswith(".post") or bool(re.match(_BEFORE_RELEASE, text))
 
 
 class Span(NamedTuple):

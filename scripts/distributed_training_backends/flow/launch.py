@@ -6,8 +6,6 @@ what the library refuses is said by the rules, and the flow goes on with what is
 several faults. Sources: 1.15.0 and older releases, commands/launch.py and commands/config/config_args.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Any, Literal, NamedTuple

@@ -3,8 +3,6 @@
 Every fact comes from `data/accelerate.json`, as spans of releases. `for_release` gives the view of one release.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@
 Every fact comes from `data/accelerate_api.json`, which is read only when this module is asked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple

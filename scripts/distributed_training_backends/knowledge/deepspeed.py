@@ -3,8 +3,6 @@
 Every fact comes from `data/deepspeed.json`, as spans of releases. `for_release` gives the view of one release.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
 from types import MappingProxyType

@@ -6,8 +6,6 @@ may not be there to ask. Keys that are read from a plain dict are not checked by
 refuses is named by the key's `accepts`.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -49,7 +47,7 @@ class Shape(NamedTuple):
     """A parsed type: `list[str]?` is a union of a list of text and null."""
 
     kind: str
-    args: tuple[Shape, ...] = ()
+    args: tuple[Any, ...] = ()  # of Shape
 
 
 @lru_cache(maxsize=256)

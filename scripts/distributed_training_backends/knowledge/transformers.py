@@ -4,8 +4,6 @@ Every fact comes from `data/transformers.json`. Releases are minor versions ther
 release stand for all of its minor version.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache, cached_property
 from typing import Any, Literal, NamedTuple

@@ -1,7 +1,5 @@
 """How code points look on a terminal: what is shown for each, and how many columns that takes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

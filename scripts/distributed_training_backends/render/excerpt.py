@@ -1,7 +1,5 @@
 """A source line with a row of carets below it, cut to the width that there is."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from distributed_training_backends.model import Place

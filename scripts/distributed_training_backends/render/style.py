@@ -1,7 +1,5 @@
 """How a report is to look: what is shown, how wide, and in which colours."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from distributed_training_backends.model import Finding, Severity

@@ -1,7 +1,5 @@
 """ACC rules about the keys inside the `*_config` blocks of an Accelerate config."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """DSP rules about batch sizes: `train_batch_size = micro batch x accumulation steps x processes` has to come out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from math import inf, isfinite
 from typing import Any, NamedTuple

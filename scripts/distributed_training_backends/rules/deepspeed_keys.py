@@ -1,7 +1,5 @@
 """DSP rules about keys: refused, unread, removed, of another release, in the wrong block, deprecated."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal, NamedTuple

@@ -1,7 +1,5 @@
 """Every entry of a DeepSpeed config, with what the release knows about it."""
 
-from __future__ import annotations
-
 from collections import deque
 from functools import lru_cache
 from typing import Any, NamedTuple

@@ -15,8 +15,8 @@ from distributed_training_backends.rules.rewriting import rewriting
 from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
 from distributed_training_backends.versions import in_span
 
-LOOPBACK = re.compile(r"localhost|127(\.\d+){3}|\[?::1\]?", re.IGNORECASE)
-HOST = re.compile(r"[\w.:-]+")
+LOOPBACK = r"(?i)localhost|127(\.\d+){3}|\[?::1\]?"
+HOST = r"[\w.:-]+"
 # Launchers that the deepspeed program itself knows (deepspeed/launcher/runner.py, 0.9.0 to 0.19.8).
 RUNNERS = ("pdsh", "openmpi", "mpich", "impi", "slurm", "mvapich")
 
@@ -190,7 +190,12 @@ def address_not_a_host(elastic: Launch) -> Iterator[Hit]:
     torch/distributed/elastic/rendezvous/utils.py, `parse_rendezvous_endpoint`.
     """
     address = elastic.value("main_process_ip")
-    if machines_of(elastic) > 1 and address and elastic.given("main_process_ip") and not HOST.fullmatch(str(address)):
+    if (
+        machines_of(elastic) > 1
+        and address
+        and elastic.given("main_process_ip")
+        and not re.fullmatch(HOST, str(address))
+    ):
         text = f"main_process_ip {shown(address)} is no host name or address, and torchrun refuses it"
         yield Hit(elastic.at("main_process_ip"), f"{text}; fill it in, or pass --main_process_ip")
 
@@ -205,6 +210,6 @@ def address_of_the_same_machine(launch: Launch) -> Iterator[Hit]:
     """
     address = launch.value("main_process_ip")
     meets = launch.elastic or (launch.route == "simple" and not alone(launch))
-    if machines_of(launch) > 1 and meets and isinstance(address, str) and LOOPBACK.fullmatch(address):
+    if machines_of(launch) > 1 and meets and isinstance(address, str) and re.fullmatch(LOOPBACK, address):
         text = f"main_process_ip {shown(address)} is each machine itself, so the others never reach machine 0"
         yield Hit(launch.at("main_process_ip"), f"{text}; write the address that it has for all of them")

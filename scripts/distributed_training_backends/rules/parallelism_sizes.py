@@ -1,7 +1,5 @@
 """PAR rules about `parallelism_config`: the sizes, their product, and what they need around them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ The two share half of their fields and take different words for a dtype, so a fi
 it does not, it is an error only if neither takes it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Literal, NamedTuple

@@ -4,8 +4,6 @@ The library reads with `str_to_bool` (utils/environment.py), `int`, `float`, enu
 Python functions are used here, on the same text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 

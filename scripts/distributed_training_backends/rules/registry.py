@@ -8,8 +8,6 @@ yields hits. Its docstring is its documentation. The severity may differ from re
         '''FSDP1 does not read `fsdp_reshard_after_forward`. …'''
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 

@@ -8,8 +8,6 @@ For rules of any family: `value_hits` says which values are refused or fall on d
 are passed on and then not looked at, `meaning` what an option amounts to.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from distributed_training_backends.model import Extent
 from distributed_training_backends.sources.document import Document
 
-_REMARK = re.compile(r"(?:^|(?<=[\s#]))#[ \t]*dtb:[ \t]*ignore\b(?:[ \t]*\[([^\]\r\n]*)\])?", re.MULTILINE)
+_REMARK = r"(?m)(?:^|(?<=[\s#]))#[ \t]*dtb:[ \t]*ignore\b(?:[ \t]*\[([^\]\r\n]*)\])?"
 
 
 def ignores(document: Document) -> Mapping[int, frozenset[str] | None]:
@@ -19,7 +19,7 @@ def ignores(document: Document) -> Mapping[int, frozenset[str] | None]:
     scalars = sorted(_scalars(document))
     starts = [extent.start for extent in scalars]
     silenced: dict[int, frozenset[str] | None] = {}
-    for found in _REMARK.finditer(document.text):
+    for found in re.finditer(_REMARK, document.text):
         before = bisect_right(starts, found.start()) - 1
         if before >= 0 and found.start() < scalars[before].end:
             continue  # the text of a value, not a comment

@@ -1,7 +1,5 @@
 """Tell what kind of config a text is, by the keys at its top; the name of the file only breaks ties."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -103,10 +101,10 @@ FOREIGN = _words("""finetuning_type cutoff_len base_model sequence_len sample_pa
 # what is a block with such a key in a DeepSpeed config is a flag, or another block, elsewhere
 _BLOCKS = {"fp16": ("enabled", 2), "bf16": ("enabled", 2), "optimizer": ("type", 1), "scheduler": ("type", 1)}
 # the values of a key that nothing but Accelerate has: one of them says enough, whatever stands beside it
-_TYPES = re.compile(r"NO|MULTI_[A-Z]+|FSDP|DEEPSPEED|MEGATRON_LM|TPU|XLA|TP")
-_KEY_LINE = re.compile(r"""^([ \t]*)(?:\{[ \t]*)?["']?([A-Za-z_]\w*)["']?[ \t]*:""", re.MULTILINE)
+_TYPES = r"NO|MULTI_[A-Z]+|FSDP|DEEPSPEED|MEGATRON_LM|TPU|XLA|TP"
+_KEY_LINE = r"""(?m)^([ \t]*)(?:\{[ \t]*)?["']?([A-Za-z_]\w*)["']?[ \t]*:"""
 MAX_KEY_LINES = 2000
-_OUR_NAMES = re.compile(r"accelerate|deepspeed|fsdp|(?:^|[_.-])(?:ds|zero\d?)(?:[_.-]|$)", re.IGNORECASE)
+_OUR_NAMES = r"(?i)accelerate|deepspeed|fsdp|(?:^|[_.-])(?:ds|zero\d?)(?:[_.-]|$)"
 
 
 def detect(data: Any, text: str, path: str) -> Kind | None:
@@ -118,7 +116,7 @@ def detect(data: Any, text: str, path: str) -> Kind | None:
     ranked = sorted(scores, key=lambda kind: (scores[kind], _named(kind, path)), reverse=True)
     fitting = [kind for kind in ranked if scores[kind] >= 3 and _share(SIGNS[kind], keys) >= SIGNS[kind].share]
     if not fitting or (fitting[0] == "trainer" and not FOREIGN.isdisjoint(keys)):
-        return "accelerate" if _TYPES.fullmatch(str(values.get("distributed_type"))) else None
+        return "accelerate" if re.fullmatch(_TYPES, str(values.get("distributed_type"))) else None
     return fitting[0]
 
 
@@ -128,7 +126,7 @@ def _holds(value: Any, key: str) -> bool:
 
 def keys_by_sight(text: str) -> Iterable[str]:
     """Guess the keys at the top of a text that cannot be parsed: those with the least indentation."""
-    found = [match.groups() for match, _ in zip(_KEY_LINE.finditer(text), range(MAX_KEY_LINES), strict=False)]
+    found = [match.groups() for match, _ in zip(re.finditer(_KEY_LINE, text), range(MAX_KEY_LINES), strict=False)]
     least = min((len(indent) for indent, _ in found), default=0)
     return [key for indent, key in found if len(indent) == least]
 
@@ -159,4 +157,4 @@ def _named(kind: Kind, path: str) -> bool:
 
 def named_like_ours(path: str) -> bool:
     """Tell whether a file is called like a config of ours, whatever is in it."""
-    return _OUR_NAMES.search(path.replace("\\", "/").rsplit("/", 1)[-1]) is not None
+    return re.search(_OUR_NAMES, path.replace("\\", "/").rsplit("/", 1)[-1]) is not None

@@ -1,7 +1,5 @@
 """A parsed source: its data, and the extent of every key and value in the text."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Mapping
@@ -46,15 +44,6 @@ def copied(data: Any) -> Any:
     return [copied(item) for item in data] if isinstance(data, list) else data
 
 
-class At(NamedTuple):
-    """A symbolic position that a rule gives: an entry of a document, and the part of it that is meant."""
-
-    document: Document
-    pointer: Pointer
-    part: Part
-    extent: Extent | None = None
-
-
 class Document:
     """One source. `data` is what the target's own reader gives (YAML 1.1 or JSON); None when it cannot be parsed.
 
@@ -85,15 +74,15 @@ class Document:
         self.begin = 0  # where it begins, when it is a part of a larger text
         self.outer: tuple[Document, Pointer] | None = None  # where it stands, when it is an entry of another document
 
-    def key(self, *pointer: str | int) -> At:
+    def key(self, *pointer: str | int) -> "At":
         """Point at a key."""
         return At(self, pointer, "key")
 
-    def value(self, *pointer: str | int) -> At:
+    def value(self, *pointer: str | int) -> "At":
         """Point at a value."""
         return At(self, pointer, "value")
 
-    def stretch(self, extent: Extent, pointer: Pointer = ()) -> At:
+    def stretch(self, extent: Extent, pointer: Pointer = ()) -> "At":
         """Point at a stretch of the text that is no entry."""
         return At(self, pointer, "value", extent)
 
@@ -116,17 +105,17 @@ class Document:
         node = self.nodes.get(pointer)
         return None if node is None else self.text[node.value.start : node.value.end]
 
-    def with_defects(self, *defects: Defect, **changes: Any) -> Document:
+    def with_defects(self, *defects: Defect, **changes: Any) -> "Document":
         """Give the same document with more defects, and with other fields as named."""
         return self._with(defects=(*self.defects, *defects), **changes)
 
-    def _with(self, **changes: Any) -> Document:
+    def _with(self, **changes: Any) -> "Document":
         same = Document.__new__(Document)
         same.__dict__.update(vars(self), **changes)
         same.__dict__.pop("_line_starts", None)
         return same
 
-    def within(self, text: str, start: int) -> Document:
+    def within(self, text: str, start: int) -> "Document":
         """Give the same document as a part of a larger text, in which it begins at `start`."""
 
         def moved(extent: Extent) -> Extent:
@@ -139,7 +128,7 @@ class Document:
         defects = tuple(defect._replace(extent=moved(defect.extent)) for defect in self.defects)
         return self._with(text=text, nodes=nodes, defects=defects, begin=start)
 
-    def part(self, *base: str | int, kind: Kind) -> Document:
+    def part(self, *base: str | int, kind: Kind) -> "Document":
         """Give what stands at a pointer as a document of its own, which knows where it comes from."""
         depth = len(base)
         nodes = {pointer[depth:]: node for pointer, node in self.nodes.items() if pointer[:depth] == base}
@@ -154,7 +143,7 @@ class Document:
         line = bisect_right(self._line_starts, offset) - 1
         return line + 1, offset - self._line_starts[line] + 1
 
-    def extent_of(self, at: At) -> Extent:
+    def extent_of(self, at: "At") -> Extent:
         """Resolve a symbolic position; where the entry is missing, the nearest parent that exists is meant."""
         if at.extent is not None:
             return at.extent
@@ -172,8 +161,17 @@ class Document:
         first = re.compile(r"[^\r\n]*").match(self.text, start)
         return Extent(*first.span()) if first and start < len(self.text) else Extent(0, 0)
 
-    def place(self, at: At) -> Place:
+    def place(self, at: "At") -> Place:
         """Resolve a symbolic position to lines and columns."""
         extent = self.extent_of(at)
         start, end = self.position(extent.start), self.position(extent.end)
         return Place(self.path, json_pointer(at.pointer), extent, *start, *end)
+
+
+class At(NamedTuple):
+    """A symbolic position that a rule gives: an entry of a document, and the part of it that is meant."""
+
+    document: Document
+    pointer: Pointer
+    part: Part
+    extent: Extent | None = None

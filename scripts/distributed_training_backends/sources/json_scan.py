@@ -1,7 +1,5 @@
 """The walk over the text of a JSON document that its two grammars share; it keeps its own stack, so depth is data."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, Protocol
 
 from distributed_training_backends.model import Extent
@@ -23,7 +21,7 @@ class Item(NamedTuple):
 
     value: Any
     extent: Extent
-    below: dict[str, tuple[Extent, Item]] | list[Item] | None = None
+    below: dict[str, Any] | list[Any] | None = None  # of (Extent, Item), or of Item
     overridden: tuple[tuple[str, Extent], ...] = ()
 
 

@@ -1,7 +1,5 @@
 """What this program refuses to read, whatever the libraries would do with it, and how that is told."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 MAX_BYTES = 2 * 1024 * 1024

@@ -10,11 +10,11 @@ from distributed_training_backends.model import Extent, Pointer
 from distributed_training_backends.sources.document import Defect
 
 # each stops at a second opening mark, so that a text of nothing but opening marks takes linear time
-_JINJA = re.compile(r"\{\{[^{}\n]*\}\}|\{%[^%\n]*%\}")
-_TEMPLATE = re.compile(rf"{_JINJA.pattern}|\$\{{[^{{}}\n]*\}}|\$\([^()\n]*\)|\$[A-Za-z_]\w*|<[A-Za-z_][^<>\n]*>")
-_LEGACY_OCTAL = re.compile(r"[-+]?0[0-7_]+")
-_SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_JINJA = r"\{\{[^{}\n]*\}\}|\{%[^%\n]*%\}"
+_TEMPLATE = rf"{_JINJA}|\$\{{[^{{}}\n]*\}}|\$\([^()\n]*\)|\$[A-Za-z_]\w*|<[A-Za-z_][^<>\n]*>"
+_LEGACY_OCTAL = r"[-+]?0[0-7_]+"
+_SEXAGESIMAL = r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?"
+_SURROGATE = "[\ud800-\udfff]"
 
 
 def scalar_defects(tag: str, value: str, style: str | None, extent: Extent, pointer: Pointer) -> Iterator[Defect]:
@@ -22,25 +22,23 @@ def scalar_defects(tag: str, value: str, style: str | None, extent: Extent, poin
     if tag.endswith(":str"):
         yield from string_defects(value, extent, pointer)
     elif style is None and tag.endswith((":int", ":float")):
-        if _LEGACY_OCTAL.fullmatch(value):
+        if value.lstrip("-+")[:1] == "0" and re.fullmatch(_LEGACY_OCTAL, value):
             yield Defect("legacy-octal", extent, value, pointer)
-        elif _SEXAGESIMAL.fullmatch(value):
+        elif ":" in value and re.fullmatch(_SEXAGESIMAL, value):
             yield Defect("sexagesimal", extent, value, pointer)
 
 
 def string_defects(value: str, extent: Extent, pointer: Pointer) -> Iterator[Defect]:
     """Note a string that holds a template or half of a surrogate pair."""
-    found = _TEMPLATE.search(value)
-    if found:
+    if ("{" in value or "$" in value or "<" in value) and (found := re.search(_TEMPLATE, value)):
         yield Defect("template", extent, found.group(), pointer)
-    if not value.isascii() and _SURROGATE.search(value):
+    if not value.isascii() and re.search(_SURROGATE, value):
         yield Defect("surrogate", extent, "", pointer)
 
 
 def template_marks(text: str) -> Iterator[Defect]:
     """Note where a text that cannot be parsed holds Jinja or Helm marks, which may be the reason."""
-    found = _JINJA.search(text)
-    if found:
+    if found := re.search(_JINJA, text):
         yield Defect("template", Extent(*found.span()), found.group())
 
 

@@ -1,7 +1,5 @@
 """Bytes to text: read a file or standard input with bounds, and find the config files of a directory."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -1,7 +1,5 @@
 """The edits that change one entry of a text: its comments, order, indentation, quotes and line ends survive."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from functools import lru_cache
@@ -11,10 +9,10 @@ from distributed_training_backends.model import Edit, Extent, Fix, Pointer
 from distributed_training_backends.sources.document import Document, Node
 from distributed_training_backends.sources.writing import write
 
-_LINE_END = re.compile(r"\r\n|\r|\n|\Z")
-_REST_OF_LINE = re.compile(r"[ \t]*(?:(?:#|//)[^\r\n]*)?(?:\r\n|\r|\n|\Z)")
+_LINE_END = r"\r\n|\r|\n|\Z"
+_REST_OF_LINE = r"[ \t]*(?:(?:#|//)[^\r\n]*)?(?:\r\n|\r|\n|\Z)"
 _REMARK = re.compile(r"(?:#|//)[^\r\n]*")
-_BLANK_OR_COMMENT = re.compile(r"\s+|(?:#|//)[^\r\n]*|/\*.*?\*/", re.DOTALL)
+_BLANK_OR_COMMENT = r"(?s)\s+|(?:#|//)[^\r\n]*|/\*.*?\*/"
 
 
 class NotPossibleError(Exception):
@@ -165,7 +163,7 @@ class Splicer:
     def _lines(self, extent: Extent) -> Extent:
         """Widen to whole lines, with the comment at their end; nothing else may stand on them."""
         start = self._line_start(extent.start)
-        rest = _REST_OF_LINE.match(self.text, extent.end)
+        rest = re.compile(_REST_OF_LINE).match(self.text, extent.end)
         if rest is None or self.text[start : extent.start].strip():
             raise NotPossibleError
         return Extent(start, rest.end())
@@ -213,7 +211,7 @@ class Splicer:
         return Extent(extent.start, extent.start + len(self.text[extent.start : extent.end].rstrip()))
 
     def _skip(self, position: int) -> int:
-        while found := _BLANK_OR_COMMENT.match(self.text, position):
+        while found := re.compile(_BLANK_OR_COMMENT).match(self.text, position):
             position = found.end()
         return position
 
@@ -221,7 +219,7 @@ class Splicer:
         return position + 1 - self.document.position(position)[1]
 
     def _line_end(self, position: int) -> int:
-        found = _LINE_END.search(self.text, position)
+        found = re.compile(_LINE_END).search(self.text, position)
         return found.start() if found else len(self.text)
 
     def _indent(self, position: int) -> str:

@@ -4,8 +4,6 @@ Events are composed here rather than by PyYAML, so that the limits hold before a
 then made by PyYAML's own constructor, so that they are what `yaml.safe_load` gives.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
