@@ -168,14 +168,14 @@ def test_what_goes_wrong_while_nobody_reads_the_log() -> None:
 
 
 def test_a_thousand_calls_take_no_more_memory(server: Wire) -> None:
-    def calls(count: int) -> None:
-        for number in range(count):
-            server.call("validate_config", config=LINKED, deepspeed_config=DEEPSPEED)
-            server.call("lookup_reference", query=f"fsdp_offload_params {number}")
+    def calls(*numbers: int) -> None:
+        for number in range(*numbers):
+            server.call("validate_config", config=f"{LINKED}  zero_stge_{number}: 2\n", deepspeed_config=DEEPSPEED)
+            server.call("lookup_reference", query=f"is fsdp_ofload_params{number} read")
 
     calls(50)
     before = server.memory()
-    calls(500)
+    calls(50, 550)
     assert server.memory() - before < GROWTH
 
 

@@ -57,7 +57,7 @@ def fit(unit: Unit, query: Query) -> float:
     return found + _NAME_WEIGHT * sum(name in own_names for name in query.names)
 
 
-@lru_cache(maxsize=1 << 9)
+@lru_cache(maxsize=1 << 8)
 def contents_of(text: str) -> tuple[frozenset[str], frozenset[str]]:
     """The words and the names of a unit."""
     found = set(chunks(text))

@@ -27,11 +27,17 @@ def suggestions_for(query: Query, index: Index, fits: bool) -> tuple[str, ...]:
 def nearest(names: list[str], query: Query) -> Iterator[str]:
     """The nearest names as the pages write them, a flag with its dashes."""
     for name in names[:MOST]:
-        near = closest(name, written())
+        near = closest(name, every_name())
         if near:
             spelled = written()[near]
             spelled = spelled.lower() if spelled.istitle() else spelled  # a word with which a heading begins
             yield f"--{near}" if f"--{name}" in query.spellings else spelled
+
+
+@cache
+def every_name() -> frozenset[str]:
+    """The names that there are."""
+    return frozenset(written())
 
 
 @cache

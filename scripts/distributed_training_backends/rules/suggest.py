@@ -19,7 +19,13 @@ def closest(word: str, candidates: Iterable[str], cutoff: float = 0.25) -> str |
     The distance counts inserted, left out, changed and swapped letters; it may be at most `cutoff` of the word's
     length, and at least one. Case and the difference between "-", "_" and nothing do not count.
     """
-    return _closest(word, frozenset(candidates), cutoff)
+    return _closest(word, _known(frozenset(candidates)), cutoff)
+
+
+@lru_cache(maxsize=64)
+def _known(candidates: frozenset[str]) -> frozenset[str]:
+    """The same set for equal ones, so that not each word that is remembered keeps one of its own."""
+    return candidates
 
 
 # Three readers of a DeepSpeed file ask the same; and a file may hold twenty thousand keys that nobody knows.
