@@ -68,7 +68,13 @@ def nearest_name(name: str) -> str | None:
 
 def names() -> tuple[str, ...]:
     """Every name, as it is written in answers."""
-    return tuple(row["name"] for row in load_json(DATA)["gpus"])
+    return tuple(row["name"] for row in rows())
+
+
+def rows() -> list[dict[str, Any]]:
+    """The table, each row by column."""
+    data = load_json(DATA)
+    return [dict(zip(data["columns"], row, strict=True)) for row in data["gpus"]]
 
 
 def default_link(kind: str) -> float:
@@ -87,7 +93,7 @@ def _plain(name: str) -> str:
 
 @cache
 def _by_name() -> dict[str, Accelerator]:
-    return {_plain(name): made for row in load_json(DATA)["gpus"] for made in [_made(row)] for name in _spellings(row)}
+    return {_plain(name): made for row in rows() for made in [_made(row)] for name in _spellings(row)}
 
 
 def _spellings(row: dict[str, Any]) -> Iterator[str]:
@@ -97,17 +103,17 @@ def _spellings(row: dict[str, Any]) -> Iterator[str]:
 
 
 def _made(row: dict[str, Any]) -> Accelerator:
-    major, _, minor = row.get("capability", "").partition(".")
+    major, _, minor = (row["capability"] or "").partition(".")
     return Accelerator(
         row["name"],
         row["device"],
         row["memory_gb"],
         row["memory_gib"],
         row["tflops"],
-        row.get("fp8_tflops"),
+        row["fp8_tflops"],
         row["bf16"],
         (int(major), int(minor)) if major else None,
         row["link"],
-        row.get("link_gb_per_s") or default_link(row["link"]),
+        row["link_gb_per_s"] or default_link(row["link"]),
         load_json(DATA)["sources"][row["source"]],
     )
