@@ -37,8 +37,6 @@ LAYERS = (
         "cli_fix",
         "cli_lookup",
         "cli_triage_facts",
-        "cli_trace_worker",
-        "cli_trace",
         "cli_triage",
         "cli",
         "serve",

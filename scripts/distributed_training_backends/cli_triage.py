@@ -1,0 +1,125 @@
+"""triage-backend: choose a training backend, say what it needs per GPU, and write a config that works."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from distributed_training_backends import cli_common as common
+from distributed_training_backends.cli_triage_facts import add_fact_arguments, facts_from
+
+if TYPE_CHECKING:
+    from distributed_training_backends.model_triage import Candidate, TriageReport
+
+PROG = "triage-backend"
+SUMMARY = "Choose a training backend for a model and a machine: what fits, how fast it is, and the config to start it."
+USAGE = "%(prog)s [options]"
+EXAMPLES = """\
+  triage_backend.py --model llama-3-8b --seq 8192 --gpu A100-80GB --gpus-per-node 4 --write run/
+  triage_backend.py --facts facts.yaml --wish deepspeed --report report.html --output-format json
+
+exit status: 0 something fits or might, 1 nothing does, 2 the facts cannot be used or the call was wrong"""
+MOST = 50
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and give the exit status."""
+    return common.guarded(PROG, _main, argv)
+
+
+def _main(argv: Sequence[str] | None) -> int:
+    from distributed_training_backends import api
+    from distributed_training_backends.model_triage import BadFactsError
+
+    args = build_parser().read(argv)
+    names = (args.candidate,) if args.candidate else ()
+    try:
+        facts = facts_from(args)
+        report = api.triage(facts, args.limit, names)
+    except BadFactsError as error:
+        for pointer, message in error.problems:
+            common.note(f"{PROG}: {pointer or 'the facts'}: {message}")
+        return common.CANNOT_JUDGE
+    known = [candidate.name for candidate in report.candidates]
+    if args.candidate and args.candidate not in known:
+        raise common.UsageError(f"--candidate {args.candidate} is none of {', '.join(known)}")
+    write_out(report, args)
+    common.emit(rendered(report, args))
+    return report.exit_code
+
+
+def rendered(report: TriageReport, args: Namespace) -> str:
+    """The answer in the format that was asked for."""
+    if args.output_format == "json":
+        from distributed_training_backends.render.triage_json import render_triage_json
+
+        return render_triage_json(report)
+    from distributed_training_backends.render.triage_text import BLOCKS, PLAIN_BLOCKS, Choice, render_triage
+
+    blocks = BLOCKS if writes_blocks() else PLAIN_BLOCKS
+    choice = Choice(args.candidate or "", args.detail == "full", blocks)
+    return render_triage(report, common.style_for(None), choice)
+
+
+def writes_blocks() -> bool:
+    """Tell whether standard output can carry block characters."""
+    return str(getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "").startswith("utf")
+
+
+# --- files -----------------------------------------------------------------------------------------------------
+
+
+def write_out(report: TriageReport, args: Namespace) -> None:
+    """Write the page and the configs. Nothing is written at all where a config would replace a file without leave."""
+    planned = dict(planned_files(report, args)) if args.write else {}
+    there = [path for path in planned if os.path.lexists(path)]
+    if there and not args.force:
+        raise common.UsageError(f"{there[0]} exists; --force replaces it, and nothing has been written")
+    for path, text in planned.items():
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        common.emit(text, path)
+    if args.report:
+        from distributed_training_backends.render.triage_page import render_page
+
+        common.emit(render_page(report), args.report)
+
+
+def planned_files(report: TriageReport, args: Namespace) -> Iterator[tuple[str, str]]:
+    """The path and the text of each file: a folder for each candidate, unless only one was asked for."""
+    for candidate in report.candidates:
+        if args.candidate in (None, candidate.name):
+            folder = args.write if args.candidate else os.path.join(args.write, folder_of(candidate))
+            for file in candidate.files:
+                yield os.path.join(folder, file.name), file.text
+
+
+def folder_of(candidate: Candidate) -> str:
+    """The name of a candidate's folder."""
+    return f"{candidate.rank}-{candidate.name}"
+
+
+def build_parser() -> common.Parser:
+    """Declare every option."""
+    parser = common.Parser(PROG, SUMMARY, EXAMPLES, USAGE)
+    add_fact_arguments(parser)
+    group = parser.add_argument_group("output")
+    group.add_argument("--output-format", choices=("text", "json"), default="text")
+    group.add_argument(
+        "--detail", choices=("concise", "full"), default="concise", help="all files and setups (concise)"
+    )
+    count: Any = common.whole(1, MOST)
+    group.add_argument(
+        "--limit", metavar="N", type=count, default=3, help="candidates with files, the best of each backend first (3)"
+    )
+    group.add_argument("--candidate", metavar="NAME", help="show and write this one instead of the best")
+    group.add_argument("--write", metavar="DIR", help="write configs, commands and code, a folder for each candidate")
+    group.add_argument("--force", action="store_true", help="let --write replace files")
+    group.add_argument("--report", metavar="FILE.html", help="write one page with bars, configs and assumptions")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

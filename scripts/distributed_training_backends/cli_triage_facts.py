@@ -1,0 +1,137 @@
+"""Facts from the command line: a flag for each fact of the schema, over those of a file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from distributed_training_backends import cli_common as common
+from distributed_training_backends.resources import load_json
+from distributed_training_backends.sources.limits import MAX_BYTES, Unreadable
+from distributed_training_backends.sources.reading import read_path, read_stdin
+
+SCHEMA = "schemas/facts.schema.json"
+# Facts whose flag is not called like them.
+FLAGS = {"model.name": "model", "task.kind": "task"}
+SCALES = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
+NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kmbt]?)", re.IGNORECASE)
+
+
+def add_fact_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add --facts, a flag for each fact, and the flags for releases."""
+    group = parser.add_argument_group("facts")
+    group.add_argument("--facts", metavar="FILE", help="facts as YAML or JSON, - for standard input; flags win")
+    for name, schema in leaves():
+        if not name.startswith("versions."):
+            add_fact(group, name, schema)
+    releases = parser.add_argument_group("releases (default: the newest ones known)")
+    for library in (*common.LIBRARIES, "bitsandbytes"):
+        releases.add_argument(f"--{library}-version", metavar="X.Y.Z", type=common.release)
+    releases.add_argument("--installed", action="store_true", help="those that this Python has installed")
+
+
+def leaves(schema: Mapping[str, Any] | None = None, above: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Every fact with its schema, under its dotted name."""
+    for name, part in (schema or load_json(SCHEMA))["properties"].items():
+        if "properties" in part:
+            yield from leaves(part, f"{above}{name}.")
+        else:
+            yield above + name, part
+
+
+def add_fact(group: Any, name: str, schema: Mapping[str, Any]) -> None:
+    """Add the flag of one fact."""
+    flag = "--" + FLAGS.get(name, name.rpartition(".")[2]).replace("_", "-")
+    text = schema.get("description", "").replace("%", "%%")
+    options: dict[str, Any] = {"dest": name, "default": None, "help": text}
+    if schema["type"] == "boolean":
+        group.add_argument(flag, action=argparse.BooleanOptionalAction, **options)
+    elif schema["type"] == "array":
+        group.add_argument(flag, nargs="+", metavar="NAME", **options)
+    elif "enum" in schema:
+        group.add_argument(flag, choices=schema["enum"], **options)
+    elif name == "model.config":
+        group.add_argument(flag, metavar="FILE", **{**options, "help": "a Hugging Face config.json"})
+    else:
+        kinds: dict[str, Callable[[str], Any]] = {"integer": number, "number": number, "string": str}
+        kind = tokens if name == "batch.seq" else kinds[schema["type"]]
+        metavar = "NAME" if schema["type"] == "string" else "N"
+        group.add_argument(flag, metavar=metavar, type=kind, **options)
+
+
+def number(text: str) -> float | int:
+    """A number, with k, m, b or t for thousands and so on."""
+    found = NUMBER.fullmatch(text.strip().replace("_", ""))
+    if not found:
+        try:
+            return int(text)  # a negative one, which the check of the facts explains
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number such as 8, 80.5 or 7b") from None
+    value = float(found.group(1)) * SCALES[found.group(2).lower()]
+    return int(value) if value.is_integer() else value
+
+
+def tokens(text: str) -> float | int:
+    """A sequence length, where 8k is 8192."""
+    found = re.fullmatch(r"([0-9]+)k", text.strip(), re.IGNORECASE)
+    return int(found.group(1)) * 1024 if found else number(text)
+
+
+def facts_from(args: argparse.Namespace) -> dict[str, Any]:
+    """The facts of the file, with those of the flags in their place."""
+    facts: dict[str, Any] = loaded(args.facts) if args.facts else {}
+    for name, _ in leaves():
+        value = getattr(args, name, None)
+        if value is not None:
+            put(facts, name, json_file(value) if name == "model.config" else value)
+    for library, release in releases(args):
+        put(facts, f"versions.{library}", release)
+    return facts
+
+
+def put(facts: dict[str, Any], name: str, value: Any) -> None:
+    """Set a fact by its dotted name."""
+    group, _, inner = name.rpartition(".")
+    target = facts.setdefault(group, {}) if group else facts
+    if not isinstance(target, dict):
+        raise common.UsageError(f"{group} in the file is no mapping, so that a flag cannot add to it")
+    target[inner] = value
+
+
+def releases(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """The releases that flags name, or that are installed."""
+    libraries = (*common.LIBRARIES, "bitsandbytes")
+    if args.installed:
+        from distributed_training_backends import installed
+
+        yield from ((name, found) for name, found in installed.releases(libraries).items() if found)
+    for library in libraries:
+        if given := getattr(args, f"{library}_version"):
+            yield library, given
+
+
+def loaded(path: str) -> dict[str, Any]:
+    """Read facts from a file or from standard input."""
+    from distributed_training_backends.triage.fact_text import facts_in
+
+    raw = read_stdin(sys.stdin.buffer.read(MAX_BYTES + 1)) if path == "-" else read_path(path)
+    if isinstance(raw, Unreadable):
+        raise common.UsageError(f"{path}: {raw.message}")
+    return facts_in(raw.text, path)
+
+
+def json_file(path: str) -> Any:
+    """Read a config.json."""
+    raw = read_path(path)
+    if isinstance(raw, Unreadable):
+        raise common.UsageError(f"{path}: {raw.message}")
+    try:
+        return json.loads(raw.text)
+    except RecursionError:
+        raise common.UsageError(f"{path}: it is nested too deep") from None
+    except ValueError as error:
+        raise common.UsageError(f"{path} is no JSON: {error}") from None

@@ -1,0 +1,182 @@
+"""The command line of triage: flags and files, streams and status, and files that are never lost."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distributed_training_backends import cli_triage
+from distributed_training_backends.cli_triage_facts import leaves
+
+FOUR = ("--model", "llama-3-8b", "--gpu", "A100-80GB", "--gpus-per-node", "4")
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("NO_COLOR", "FORCE_COLOR", "DTB_DEBUG"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    status = cli_triage.main(argv)
+    shown = capsys.readouterr()
+    return status, shown.out, shown.err
+
+
+def asked(capsys: pytest.CaptureFixture[str], *argv: str) -> dict[str, Any]:
+    """The facts that a call was understood as."""
+    status, out, err = run(capsys, *argv, "--output-format", "json")
+    assert (status, err) == (0, "")
+    facts: dict[str, Any] = json.loads(out)["facts"]
+    return facts
+
+
+def test_the_answer_goes_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, *FOUR)
+    assert status == 0
+    assert err == ""
+    assert "fsdp2" in out
+
+
+def test_every_fact_has_a_flag() -> None:
+    text = cli_triage.build_parser().format_help()
+    for name, _ in leaves():
+        word = {"model.name": "model", "task.kind": "task"}.get(name, name.rpartition(".")[2])
+        flag = f"--{name.rpartition('.')[2]}-version" if name.startswith("versions.") else f"--{word}"
+        assert flag.replace("_", "-") in text
+
+
+def test_numbers_may_be_short(capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ("--layers", "32", "--hidden", "4096", "--heads", "32", "--vocab", "128k", "--seq", "8k")
+    facts = asked(capsys, *sizes, "--gpu", "H100", "--gpus-per-node", "8")
+    assert facts["model"]["vocab"] == 128_000
+    assert facts["batch"]["seq"] == 8192
+
+
+def test_a_file_gives_facts_and_flags_win(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("facts.yaml").write_text(
+        "model: {name: llama-3-8b}\nbatch: {seq: 4096}\nhardware: {gpu: H100, gpus_per_node: 8}\n"
+    )
+    facts = asked(capsys, "--facts", "facts.yaml", "--seq", "2048")
+    assert facts["batch"]["seq"] == 2048
+    assert facts["hardware"]["gpu"] == "H100-80GB"
+
+
+def test_facts_come_through_standard_input(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    text = json.dumps({"model": {"name": "gpt2"}, "hardware": {"gpu": "T4"}})
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert asked(capsys, "--facts", "-")["hardware"]["gpu"] == "T4"
+
+
+def test_a_config_of_a_model_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = {"hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32, "vocab_size": 32000}
+    Path("config.json").write_text(json.dumps({"model_type": "llama", "intermediate_size": 8192, **sizes}))
+    status, out, _ = run(capsys, "--config", "config.json", "--gpu", "A100", "--output-format", "json")
+    assert status == 0
+    assert json.loads(out)["facts"]["model"]["layers"] == 16
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        ((*FOUR, "--seq", "0"), "/batch/seq: 0 is not a whole number from 1"),
+        ((*FOUR, "--micro-batch", "-1"), "/batch/micro_batch: -1 is not a whole number from 1"),
+        (("--model", "llama-3-8b", "--gpu", "B9000"), "give hardware.gpu_memory_gib"),
+        (("--model", "lama-3-8b", "--gpu", "T4"), "did you mean llama-3-8b?"),
+        (("--gpu", "T4"), "/model: there is no model"),
+        ((*FOUR, "--wish", "xla"), "/wish: it must be xla, but"),
+        ((*FOUR, "--device", "tpu"), "/hardware/device: A100-80GB is a cuda device, not tpu"),
+        ((*FOUR, "--gpu-memory-gib", "96"), "is more than the 80 GB of a A100-80GB"),
+    ],
+)
+def test_facts_that_cannot_be_used_are_named(
+    capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], said: str
+) -> None:
+    status, out, err = run(capsys, *argv)
+    assert (status, out) == (2, "")
+    assert said in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("--facts", "missing.yaml"), "missing.yaml: there is no such file"),
+        (("--config", "deep.json"), "deep.json: it is nested too deep"),
+        (("--nonsense",), "--nonsense"),
+        ((*FOUR, "--seq", "many"), "'many' is not a number such as 8"),
+        ((*FOUR, "--candidate", "zero9"), "--candidate zero9 is none of"),
+        ((*FOUR, "--limit", "0"), "0 is not a number from 1 to 50"),
+    ],
+)
+def test_wrong_calls_end_in_a_line(capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], said: str) -> None:
+    Path("deep.json").write_text("[" * 100_000)
+    status, out, err = run(capsys, *argv)
+    assert (status, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("text", ["a: [", "- 1\n", "", "model: {name: llama-3-8b}\nmodel2: 1\n", "model: 3\n"])
+def test_files_that_hold_no_facts_end_in_a_line(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    Path("facts.yaml").write_text(text)
+    status, out, err = run(capsys, "--facts", "facts.yaml")
+    assert (status, out) == (2, "")
+    assert err.strip()
+    assert "Traceback" not in err
+    assert "internal error" not in err
+
+
+def test_nothing_fits_is_a_status_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "--model", "llama-3-70b", "--gpu", "T4", "--cpu-ram-gib", "64")[0] == 1
+
+
+def test_configs_are_written_into_a_folder_for_each_candidate(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, *FOUR, "--write", "out", "--output-format", "json")
+    offered = [one for one in json.loads(out)["candidates"] if one["files"]]
+    assert status == 0
+    assert len(offered) == 3
+    for one in offered:
+        for file in one["files"]:
+            assert Path("out", f"{one['rank']}-{one['name']}", file["name"]).read_text() == file["text"]
+
+
+def test_a_chosen_candidate_is_written_into_the_folder_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, *FOUR, "--candidate", "zero3", "--write", "out")[0] == 0
+    assert {path.name for path in Path("out").iterdir()} >= {"accelerate.yaml", "ds_config.json", "launch.sh"}
+
+
+def test_files_are_replaced_only_when_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("out").mkdir()
+    Path("out/launch.sh").write_text("mine")
+    status, out, err = run(capsys, *FOUR, "--candidate", "zero3", "--write", "out")
+    assert (status, out) == (2, "")
+    assert "out/launch.sh exists; --force replaces it, and nothing has been written" in err
+    assert [path.name for path in Path("out").iterdir()] == ["launch.sh"]
+    assert run(capsys, *FOUR, "--candidate", "zero3", "--write", "out", "--force")[0] == 0
+    assert "accelerate launch" in Path("out/launch.sh").read_text()
+
+
+def test_a_broken_link_counts_as_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("out").mkdir()
+    Path("out/launch.sh").symlink_to("elsewhere")
+    assert run(capsys, *FOUR, "--candidate", "zero3", "--write", "out")[0] == 2
+
+
+def test_a_page_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, *FOUR, "--report", "page.html")[0] == 0
+    assert Path("page.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_installed_releases_are_the_target(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from distributed_training_backends import installed
+
+    monkeypatch.setattr(installed, "release_of", {"accelerate": "1.10.1"}.get)
+    facts = asked(capsys, *FOUR, "--installed")
+    assert facts["versions"]["accelerate"] == "1.10.1"
