@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
@@ -28,7 +29,9 @@ def checked(tool: Tool, given: Arguments) -> dict[str, Any]:
 
 
 def _read(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Read a number or truth value that came as text, as some clients write every argument."""
+    """Read a number or truth value that came as text, as some clients write every argument, and JSON that came read."""
+    if isinstance(value, dict) and "contentMediaType" in schema:
+        return json.dumps(value, ensure_ascii=False)
     if not isinstance(value, str):
         return value
     word = value.strip().lower()

@@ -24,6 +24,16 @@ from rule_examples import all_cases
 pytestmark = pytest.mark.anyio
 TOKENS, BYTES_A_TOKEN = 1_200, 2.75  # of markdown tables; prose has four or more
 LINKED = "distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config:\n  deepspeed_config_file: ds.json\n"
+EIGHT: dict[str, Any] = {"model": "llama-3-8b", "gpu": "A100-80GB", "gpus_per_node": 8, "seq": 8192}
+MANY: dict[str, Any] = {
+    "model": "llama-3-70b",
+    "gpu": "A100-40GB",
+    "gpus_per_node": 8,
+    "nodes": 4,
+    "accelerate_version": "1.13.0",
+    "facts": "hardware: {inter_gbit: 25, cpu_ram_gib: 512, nvme_gib: 4000}\nbatch: {seq: 32768, accumulation: 4}\n",
+}
+SMALL: dict[str, Any] = {"model": "llama-3-70b", "gpu": "T4", "facts": "hardware: {cpu_ram_gib: 64}"}
 SECRET = "hf_" + "aBcDeFgHiJkLmNoPqRsT"
 
 
@@ -175,13 +185,45 @@ async def test_nothing_found_says_what_may_be_meant(client: Client) -> None:
     assert "fsdp_offload_params" in answer["summary"]
 
 
+async def test_a_backend_is_chosen_with_what_starts_it(client: Client) -> None:
+    answer = await call(client, "triage_backend", EIGHT)
+    best = answer["best"]
+    assert answer["summary"].startswith(best["title"])
+    assert best["verdict"] == "fits"
+    judged = await call(client, "validate_config", {"config": best["files"]["accelerate.yaml"]})
+    assert (judged["verdict"], judged["findings"]) == ("accepted", [])
+    assert "accelerate launch" in best["files"]["launch.sh"]
+    assert answer["total"] > len(answer["candidates"]) == answer["next_offset"]
+    other = answer["candidates"][1]["name"]
+    shown = await call(client, "triage_backend", {**EIGHT, "candidate": other})
+    assert shown["best"]["name"] == other
+
+
+async def test_facts_are_taken_as_text_or_as_they_are(client: Client) -> None:
+    inner: dict[str, Any] = {"batch": {"seq": 2048}, "hardware": {"gpu": "H100-80GB", "gpus_per_node": 2}}
+    calls: list[dict[str, Any]] = [
+        {"model": "mistral-7b", "facts": given} for given in (inner, json.dumps(inner), "batch: {seq: 2048}")
+    ]
+    calls[2] |= {"gpu": "H100-80GB", "gpus_per_node": 2}
+    answers = [await call(client, "triage_backend", given) for given in calls]
+    assert answers[0] == answers[1] == answers[2]
+
+
+async def test_full_answers_say_what_is_out_and_why(client: Client) -> None:
+    answer = await call(client, "triage_backend", {**EIGHT, "detail": "full"})
+    assert answer["removed"]
+    assert all(one["reason"] and one["source"] for one in answer["removed"])
+    assert answer["facts"]["batch"]["seq"] == 8192
+
+
 def test_default_answers_keep_to_the_budget() -> None:
-    longest = {
+    longest: dict[str, list[dict[str, Any]]] = {
         "validate_config": [{"config": text} for text in (ACCELERATE, large(900), f"x: {'ä' * 9_000}", "distributed")],
         "lookup_reference": [
             {"query": query}
             for query in ("FSD001", "fsdp_reshard_after_forward", "zero stage 3 offload", "x" * 9_000, "how to choose")
         ],
+        "triage_backend": [EIGHT, MANY, {**MANY, "candidate": "zero3-offload-nvme"}, {**MANY, "limit": 50}, SMALL],
     }
     longest["validate_config"].append({"config": ACCELERATE, "deepspeed_config": DEEPSPEED})
     for cases in all_cases().values():
@@ -195,7 +237,8 @@ def test_default_answers_keep_to_the_budget() -> None:
 @pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize("detail", ["concise", "full"])
 def test_answers_are_as_their_schema_says(tool: str, detail: str) -> None:
-    given = {"validate_config": {"config": ACCELERATE}, "lookup_reference": {"query": "zero stage 3"}}[tool]
+    calls = {"validate_config": {"config": ACCELERATE}, "lookup_reference": {"query": "zero stage 3"}}
+    given = {**calls, "triage_backend": EIGHT}[tool]
     answer = answered(tool, {**given, "detail": detail, "limit": 2}).structured_content
     Draft202012Validator(TOOLS[tool].outputs).validate(answer)
     assert next(iter(answer)) == "summary"
@@ -241,7 +284,14 @@ def nulls(value: Any) -> Any:
         ("lookup_reference", {"query": "x" * 20_000}, ["not a log"]),
         ("lookup_reference", {"question": "x"}, ["has no argument 'question'", "needs 'query'"]),
         ("lookup_refernce", {"query": "x"}, ["there is no tool 'lookup_refernce'; did you mean lookup_reference?"]),
-        ("explain", {}, ["there is no tool 'explain'; there are validate_config, lookup_reference"]),
+        ("explain", {}, ["there is no tool 'explain'; there are validate_config, triage_backend, lookup_reference"]),
+        ("triage_backend", {"gpu": "T4"}, ["model"]),
+        ("triage_backend", {**EIGHT, "seq": 0}, ["seq is 0; write a whole number from 1"]),
+        ("triage_backend", {**EIGHT, "gpu": "Voodoo-2"}, ["/hardware/gpu", "Voodoo-2", "gpu_memory_gib"]),
+        ("triage_backend", {**EIGHT, "candidate": "zero4"}, ["candidate is none of"]),
+        ("triage_backend", {**EIGHT, "facts": "hardware: 8 GPUs"}, ["hardware in facts is no mapping"]),
+        ("triage_backend", {**EIGHT, "facts": "a: [1"}, ["facts"]),
+        ("triage_backend", {**EIGHT, "wish": "horovod"}, ["/wish"]),
     ],
 )
 async def test_a_wrong_call_says_what_to_write(tool: str, arguments: dict[str, Any], said: list[str]) -> None:
