@@ -7,7 +7,7 @@ several faults. Sources: 1.15.0 and older releases, commands/launch.py and comma
 """
 
 from collections.abc import Iterator, Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from distributed_training_backends.knowledge import accelerate as knowledge
@@ -240,7 +240,7 @@ def block_entries(block: str, data: Mapping[Any, Any], release: str) -> Iterator
         yield destination(block, str(key), release), (key, value)
 
 
-@cache
+@lru_cache(maxsize=64)
 def merged_blocks(release: str) -> frozenset[str]:
     """The blocks that the merge loop of a release knows; since 1.5.0 it takes every mapping."""
     known = knowledge.for_release(release)

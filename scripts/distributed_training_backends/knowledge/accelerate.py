@@ -4,7 +4,7 @@ Every fact comes from `data/accelerate.json`, as spans of releases. `for_release
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from distributed_training_backends import versions
@@ -277,7 +277,7 @@ TORCHRUN_OPTIONS = frozenset(
 )
 
 
-@cache
+@lru_cache(maxsize=16)
 def for_release(release: str) -> AccelerateRelease:
     """The knowledge that applies to a release, which may be one that is not listed (1.15.1, 1.16.0.dev0)."""
     known = nearest(release)

@@ -4,7 +4,7 @@ Every fact comes from `data/accelerate_api.json`, which is read only when this m
 """
 
 from collections.abc import Mapping
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from distributed_training_backends.knowledge import history
@@ -39,7 +39,7 @@ class Source(NamedTuple):
     known: bool
 
 
-@cache
+@lru_cache(maxsize=64)
 def parameters(owner: str, release: str) -> Mapping[str, Parameter]:
     """The parameters of `Accelerator`, `Accelerator.prepare`, `BnbQuantizationConfig`, `notebook_launcher` and so on.
 

@@ -278,7 +278,7 @@ def releases() -> tuple[str, ...]:
     return tuple(_data()["releases"])
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=16)
 def for_release(release: str) -> DeepSpeedRelease:
     """The view of a release; one that is not known is judged as the newest known release before it."""
     return DeepSpeedRelease(nearest(release))

@@ -7,7 +7,7 @@ the fact with that value.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from distributed_training_backends.resources import load_json
@@ -28,7 +28,7 @@ def branch(file: str, path: tuple[str, ...]) -> Any:
     return found
 
 
-@cache
+@lru_cache(maxsize=64)
 def at(file: str, path: tuple[str, ...], release: str) -> dict[str, Any]:
     """The facts under a path as they are in one listed release; names that the release lacks are left out.
 

@@ -5,7 +5,7 @@ release stand for all of its minor version.
 """
 
 from collections.abc import Mapping
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple
 
 from distributed_training_backends import versions
@@ -103,7 +103,7 @@ class TransformersRelease:
         return {name: _argument(name, record) for name, record in self._section(kind).items()}
 
 
-@cache
+@lru_cache(maxsize=16)
 def for_release(release: str) -> TransformersRelease:
     """The knowledge that applies to any release, listed or not."""
     known = nearest(release)

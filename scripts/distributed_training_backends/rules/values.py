@@ -9,7 +9,7 @@ are passed on and then not looked at, `meaning` what an option amounts to.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from distributed_training_backends.flow.effect import default_of_option, same
@@ -51,7 +51,7 @@ def table() -> Mapping[str, tuple[Row, ...]]:
     return {option: tuple(found) for option, found in rows.items()}
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def rows_of(option: str, release: str) -> tuple[Row, ...]:
     """The rows of an option in one release, whatever the launcher."""
     return tuple(row for row in table().get(option, ()) if covers(row.releases, release))
@@ -118,7 +118,7 @@ def active_first(launch: Launch, option: str) -> list[Row]:
     return sorted(on_route(launch, option), key=lambda row: len(row.when))
 
 
-@cache
+@lru_cache(maxsize=1 << 10)
 def options_with(prefixes: tuple[str, ...], release: str) -> tuple[str, ...]:
     """The options of a release in the table that begin with one of the prefixes."""
     return tuple(option for option in table() if option.startswith(prefixes) and rows_of(option, release))
