@@ -18,6 +18,7 @@ gc.set_threshold(50_000)
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 
 from distributed_training_backends.cli import main
+from distributed_training_backends.cli_common import leave
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

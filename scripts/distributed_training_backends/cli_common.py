@@ -233,6 +233,17 @@ def guarded(prog: str, body: Callable[[Sequence[str] | None], int], argv: Sequen
         return CANNOT_JUDGE
 
 
+def leave(status: int) -> NoReturn:
+    """End the process at once: to take apart what it has in memory would cost a tenth of a run."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            status = status or CANNOT_JUDGE
+    os._exit(status)
+
+
 def _explained(error: Exception) -> str:
     if isinstance(error, UsageError):
         return str(error)

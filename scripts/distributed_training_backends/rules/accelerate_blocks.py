@@ -15,7 +15,7 @@ from distributed_training_backends.flow.launch import (
 )
 from distributed_training_backends.flow.placement import arguments, block_keys, block_of, block_options, homes, is_read
 from distributed_training_backends.knowledge import accelerate as knowledge
-from distributed_training_backends.knowledge import accelerate_api, deepspeed
+from distributed_training_backends.knowledge import accelerate_api
 from distributed_training_backends.model import Applicability, Severity, Targets
 from distributed_training_backends.rules.readings import read
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
@@ -210,6 +210,8 @@ def block_explanation(entry: Entry, launch: Launch) -> tuple[str, Repair | None]
 
 def known_to_deepspeed(key: str) -> bool:
     """Tell whether a key stands anywhere in a DeepSpeed config."""
+    from distributed_training_backends.knowledge import deepspeed  # seldom needed, and large
+
     newest = deepspeed.for_release(deepspeed.releases()[-1])
     return key in newest.keys or bool(deepspeed.known_elsewhere(key))
 

@@ -8,7 +8,6 @@ from typing import Any
 from distributed_training_backends.flow.launch import BLOCKS, is_cluster
 from distributed_training_backends.flow.placement import homes
 from distributed_training_backends.knowledge import accelerate as knowledge
-from distributed_training_backends.knowledge import deepspeed
 from distributed_training_backends.model import Applicability, Severity, Targets
 from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
 from distributed_training_backends.rules.rewriting import as_written, rewriting
@@ -132,6 +131,8 @@ def move(document: Document, key: str, block: str) -> Repair | None:
 
 def deepspeed_key(key: str) -> bool:
     """Tell whether the newest DeepSpeed knows the key at the top of its config."""
+    from distributed_training_backends.knowledge import deepspeed  # seldom needed, and large
+
     return key in deepspeed.for_release(deepspeed.releases()[-1]).keys
 
 
