@@ -149,6 +149,6 @@ def written(values: Coefficients) -> None:
     """Put the coefficients into the data file; the rest of its text stays."""
     text = DATA.read_text("utf-8")
     for name, value in values.items():
-        pattern = rf'("{name}": )[0-9.]+' if name == "scale" else rf'("{name}": {{"value": )[0-9.]+'
+        pattern = rf'("{name}":)[0-9.]+' if name == "scale" else rf'("{name}":{{"value":)[0-9.]+'
         text = re.sub(pattern, lambda found, value=value: f"{found.group(1)}{value}", text)  # type: ignore[misc]
     DATA.write_text(text, "utf-8")
