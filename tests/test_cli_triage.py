@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from distributed_training_backends import cli_triage
+from distributed_training_backends import cli_trace, cli_triage
 from distributed_training_backends.cli_triage_facts import leaves
 
 FOUR = ("--model", "llama-3-8b", "--gpu", "A100-80GB", "--gpus-per-node", "4")
@@ -172,6 +172,22 @@ def test_a_broken_link_counts_as_a_file(capsys: pytest.CaptureFixture[str]) -> N
 def test_a_page_is_written(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, *FOUR, "--report", "page.html")[0] == 0
     assert Path("page.html").read_text().startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (("--model", "llama-3-8b"), "single: no trace: torch is not installed here"),
+        (("--layers", "2", "--hidden", "64", "--heads", "2", "--vocab", "100"), "told by its sizes cannot be traced"),
+    ],
+)
+def test_a_trace_that_cannot_be_is_a_note(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, model: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.setattr(cli_trace, "INTERPRETER", [sys.executable, "-S", "-I"])
+    status, out, _ = run(capsys, *model, "--gpu", "B200", "--wish", "single", "--trace", "--output-format", "json")
+    assert status == 0
+    assert said in json.loads(out)["notes"][0]
 
 
 def test_installed_releases_are_the_target(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

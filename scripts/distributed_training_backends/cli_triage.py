@@ -46,6 +46,11 @@ def _main(argv: Sequence[str] | None) -> int:
     known = [candidate.name for candidate in report.candidates]
     if args.candidate and args.candidate not in known:
         raise common.UsageError(f"--candidate {args.candidate} is none of {', '.join(known)}")
+    if args.trace:
+        from distributed_training_backends.cli_trace import note_of
+
+        note = note_of(facts, args.candidate or known[0], args.trace_limit)
+        report = report._replace(notes=(note, *report.notes))
     write_out(report, args)
     common.emit(rendered(report, args))
     return report.exit_code
@@ -117,6 +122,8 @@ def build_parser() -> common.Parser:
     group.add_argument("--candidate", metavar="NAME", help="show and write this one instead of the best")
     group.add_argument("--write", metavar="DIR", help="write configs, commands and code, a folder for each candidate")
     group.add_argument("--force", action="store_true", help="let --write replace files")
+    group.add_argument("--trace", action="store_true", help="measure it on fake tensors too (needs torch, no GPU)")
+    group.add_argument("--trace-limit", metavar="SECONDS", type=common.whole(1, 3600), default=120, help="(120)")
     group.add_argument("--report", metavar="FILE.html", help="write one page with bars, configs and assumptions")
     return parser
 
