@@ -86,6 +86,7 @@ def steps(home: Path) -> list[Step]:
         Step("budgets", [python, "tools/bench.py", *with_oracle(oracle["DTB_ORACLE_HOME"])], decides=False),
         Step("oracle's own tests", [python, "-m", "pytest", "tests/oracle"], oracle),
         Step("liveness", [python, "-m", "tests.oracle.liveness", "--quick"], oracle),
+        Step("triage", [python, "-m", "tests.oracle.triage", "--minutes", "1.2"], oracle),
         Step("agreement", [python, "-m", "tests.oracle.agreement", "--minutes", LEFT], oracle),
         # Behind the agreement, whose answers it uses
         Step(

@@ -1,0 +1,76 @@
+"""What is checked about the answers of triage can fail. Set DTB_ORACLE=1 to run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from tests.oracle import environment
+from tests.oracle.triage_checks import Emitted, Failure, Libraries, check, refused
+from tests.triage_facts import SETUPS, facts
+
+from distributed_training_backends.triage.compatibility import Obstacle
+from distributed_training_backends.triage.emit import files
+
+pytestmark = pytest.mark.skipif(os.environ.get("DTB_ORACLE") != "1", reason="asks the real libraries (DTB_ORACLE=1)")
+OFFLOAD = "zero2-offload"
+
+
+@pytest.fixture(scope="module")
+def libraries() -> Iterator[Libraries]:
+    with ExitStack() as stack:
+        yield Libraries(environment.default(), stack)
+
+
+def emitted(name: str, **changes: tuple[str, str]) -> Emitted:
+    """A candidate, with something replaced in one of its files."""
+    setup, groups = SETUPS[name]
+    asked = facts(**groups)
+    found = {file.name: file.text for file in files(asked, setup)}
+    for file, (old, new) in changes.items():
+        full = next(known for known in found if known.startswith(file))
+        assert old in found[full]
+        found[full] = found[full].replace(old, new)
+    return Emitted(name, asked, setup, found)
+
+
+def failed(one: Emitted, libraries: Libraries) -> set[str]:
+    return {said.check for said in check(one, libraries) if isinstance(said, Failure)}
+
+
+@pytest.mark.parametrize("name", ["fsdp2", OFFLOAD])
+def test_what_is_right_passes(name: str, libraries: Libraries) -> None:
+    assert failed(emitted(name), libraries) == set()
+
+
+BROKEN: list[tuple[str, dict[str, tuple[str, str]], set[str]]] = [
+    ("fsdp2", {"accelerate": ("fsdp_version: 2", "fsdp_version: 3")}, {"validator", "launch"}),
+    ("fsdp2", {"accelerate": ("num_processes: 8", "num_processes: 4")}, {"meaning"}),
+    ("fsdp2", {"plugins": ("reshard_after_forward=True", "reshard_after_forward=False")}, {"plugins"}),
+    ("fsdp2", {"launch": ("accelerate launch", "accelerate launch --num_proceses 8")}, {"command"}),
+    (OFFLOAD, {"ds_config": ('"stage": 2', '"stage": 5')}, {"DeepSpeed through accelerate"}),
+]
+
+
+@pytest.mark.parametrize(("name", "changes", "checks"), BROKEN)
+def test_what_is_wrong_is_found(
+    name: str, changes: dict[str, tuple[str, str]], checks: set[str], libraries: Libraries
+) -> None:
+    assert failed(emitted(name, **changes), libraries) >= checks
+
+
+def test_a_removal_that_the_library_does_not_make_is_found(libraries: Libraries) -> None:
+    setup, groups = SETUPS["fsdp2"]
+    never = Obstacle("tp-alone", "it is refused", "somewhere")
+    assert [type(said) for said in refused((facts(**groups), setup, never), libraries)] == [Failure]
+    assert list(refused((facts(**groups), setup._replace(shard=1, tp=8), never), libraries)) == [
+        "removal, refused by the library"
+    ]
+
+
+def test_a_removal_without_a_source_is_found(libraries: Libraries) -> None:
+    setup, groups = SETUPS["fsdp2"]
+    said = list(refused((facts(**groups), setup, Obstacle("another", "it is so", "")), libraries))
+    assert isinstance(said[0], Failure)
