@@ -14,7 +14,8 @@ if sys.version_info < (3, 10):  # noqa: UP036 - whoever has an older Python is t
 # A copy of this folder runs from anywhere, through a link, and with -P or -I, which leave the folder out of the path.
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 
+from distributed_training_backends.cli_common import leave
 from distributed_training_backends.cli_triage import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())
