@@ -35,16 +35,12 @@ class Reading:
         self.data = data
         self.filled = filled
         self.subjects: dict[str, Any] = {}
+        self.release = file.release  # that is judged, of DeepSpeed
 
     @property
     def document(self) -> Document:
         """The file."""
         return self.file.document
-
-    @property
-    def release(self) -> str:
-        """The DeepSpeed release that is judged."""
-        return self.file.release
 
     @cached_property
     def facts(self) -> DeepSpeedRelease:

@@ -9,6 +9,7 @@ yields hits. Its docstring is its documentation. The severity may differ from re
 """
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from distributed_training_backends.model import Applicability, Pointer, Severity
@@ -144,12 +145,20 @@ def rule(
     return register
 
 
+@lru_cache(maxsize=256)
+def applicable(
+    there: frozenset[str], releases: tuple[tuple[str, str], ...], _known: int
+) -> tuple[tuple[Rule, Severity], ...]:
+    """The rules whose inputs are all there, each with its severity for these releases, of those `_known` by now."""
+    of_library = dict(releases)
+    fitting = (item for item in RULES.values() if there.issuperset(item.inputs))
+    judged = ((item, item.severity_for(of_library[item.library])) for item in fitting)
+    return tuple((item, severity) for item, severity in judged if severity is not None)
+
+
 def run_rules(inputs: dict[str, Any], releases: dict[str, str]) -> Iterator[tuple[Rule, Severity, Hit]]:
     """Call every rule that applies to these releases and whose inputs are all there."""
-    there = {name for name, value in inputs.items() if value is not None}
-    for item in tuple(RULES.values()):
-        severity = item.severity_for(releases[item.library]) if there.issuperset(item.inputs) else None
-        if severity is None:
-            continue
+    there = frozenset(name for name, value in inputs.items() if value is not None)
+    for item, severity in applicable(there, tuple(releases.items()), len(RULES)):
         for hit in item.check(*(inputs[name] for name in item.inputs)):
             yield item, hit.severity or severity, hit
