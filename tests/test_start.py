@@ -41,13 +41,15 @@ CONFIGS = {
 }
 
 
+# The script ends the process itself, so that its way out tells what is there.
 LOOK = """
-import sys
-try:
-    exec(compile({program!r}, {file!r}, "exec"), {{"__name__": "__main__", "__file__": {file!r}}})
-except SystemExit:
-    pass
-print(*sys.modules, file=sys.stderr)
+import os, sys
+def told(status=0):
+    print(*sys.modules, file=sys.stderr)
+    sys.exit(status)
+os._exit = told
+exec(compile({program!r}, {file!r}, "exec"), {{"__name__": "__main__", "__file__": {file!r}}})
+told()
 """
 
 
@@ -57,6 +59,7 @@ def imported(program: str, *arguments: str) -> frozenset[str]:
     command = [sys.executable, "-c", LOOK.format(program=program, file=str(SCRIPT)), *arguments]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
     assert "Traceback" not in done.stderr
+    assert "argparse" in done.stderr
     return frozenset(done.stderr.split())
 
 
