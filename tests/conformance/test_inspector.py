@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from mcp_server.app import TOOLS
 from tests.conformance import node
 from tests.conformance.running import SERVER, serving
 from tests.mcp_calls import ACCELERATE
@@ -53,7 +54,7 @@ def call(server: list[str], tool: str, **given: Any) -> node.Done:
 def test_tools_are_listed_without_a_complaint(server: list[str]) -> None:
     done = inspect(server, "tools/list", "--strict")
     assert (done.status, done.err) == (0, "")
-    assert [tool["name"] for tool in json.loads(done.out)["result"]["tools"]] == ["validate_config", "lookup_reference"]
+    assert [tool["name"] for tool in json.loads(done.out)["result"]["tools"]] == list(TOOLS)
 
 
 def test_a_good_and_a_bad_call(server: list[str]) -> None:
