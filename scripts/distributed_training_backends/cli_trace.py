@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from distributed_training_backends.triage.answer import answer, question
 from distributed_training_backends.triage.describe import name_of
-from distributed_training_backends.triage.estimate import Estimate
+from distributed_training_backends.triage.estimate import GIB, Estimate
 from distributed_training_backends.triage.facts import Facts, ModelFacts
 from distributed_training_backends.triage.setup import Setup
 from distributed_training_backends.triage.shapes import named
@@ -127,8 +127,9 @@ def beside(trace: Trace, estimate: Estimate) -> str:
     """The line that sets the two numbers side by side."""
     if trace.problem:
         return f"no trace: {trace.problem}"
-    difference = estimate.allocated.point / trace.peak - 1
+    buckets = sum(part.size for part in estimate.at_peak.parts if part.name == "communication")
+    point = estimate.allocated.point - buckets
     return (
-        f"traced {trace.peak / 2**30:.2f} GiB allocated, estimated {estimate.allocated.point / 2**30:.2f} GiB "
-        f"({difference:+.1%})"
+        f"traced {trace.peak / GIB:.2f} GiB allocated, estimated {point / GIB:.2f} GiB"
+        f"{' without the buckets of DDP' if buckets else ''} ({point / trace.peak - 1:+.1%})"
     )

@@ -26,7 +26,7 @@ def main() -> int:
     try:
         answer = measure(task)
     except ImportError as error:
-        answer = {"error": f"{error.name} is not installed here: --trace needs torch and transformers"}
+        answer = {"error": f"{error.name} is not installed here: --trace needs torch, transformers, for LoRA peft"}
     except Exception as error:  # whatever a model does, the answer is one line
         answer = {"error": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}"}
     sys.stdout.write(json.dumps(answer) + "\n")
