@@ -18,6 +18,8 @@ from distributed_training_backends.lookup.sections import parse_page
 from distributed_training_backends.model import LookupReport
 from distributed_training_backends.render.lookup import lookup_data
 from distributed_training_backends.resources import load_json
+from distributed_training_backends.rules import catalog
+from distributed_training_backends.rules.registry import RULES
 
 PAGE = """\
 # A page about gates
@@ -80,6 +82,23 @@ def test_a_heading_that_repeats_its_parents_is_part_of_its_section() -> None:
 @pytest.mark.parametrize("query", ["FSD001", "fsd001", "`FSD001`", "error[FSD001]", "fsdp-value"])
 def test_a_rule_finds_its_section_first(query: str) -> None:
     assert references(api.look_up(query))[0] == "references/rules/fsdp.md#fsd001"
+
+
+def test_the_section_of_a_rule_has_its_whole_documentation() -> None:
+    catalog.load()
+    found = {section.title: section.units for section in the_index().sections}
+    for code, rule in RULES.items():
+        texts = "\n".join(unit.text for unit in found[code])
+        assert [line for line in rule.documentation.split("\n") if line not in texts] == [], code
+
+
+def test_the_table_of_rules_has_their_summaries() -> None:
+    rows = {unit.text for section in the_index().sections if section.level == 1 for unit in section.units}
+    assert (
+        "| [FSD003](#fsd003) | reshard-under-fsdp1 | warning | "
+        "`fsdp_reshard_after_forward` with FSDP1, which reads `fsdp_sharding_strategy` only. |"
+    ) in rows
+    assert not any(text.startswith(">") for text in rows)
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,11 @@ def test_documentation_names_its_source(code: str) -> None:
     assert "Source:" in RULES[code].documentation
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_pages_do_not_repeat_the_documentation(family: str) -> None:
+    assert "Source:" not in page_of(family).read_text("utf-8")
+
+
 BAD = "### bad: first\n```yaml a.yaml --b '2 3'\n# x\n## y\n```\n"
 
 

@@ -11,6 +11,7 @@ from os.path import join, relpath
 from typing import NamedTuple
 
 from distributed_training_backends.lookup.postings import Postings, telling
+from distributed_training_backends.lookup.rule_pages import documented
 from distributed_training_backends.lookup.sections import PageSection, Unit, parse_page, plain
 from distributed_training_backends.lookup.words import chunks, forget, forms_of, pairs_of, words_of
 from distributed_training_backends.resources import load_json, references
@@ -59,7 +60,8 @@ class Index(NamedTuple):
 @cache
 def the_index() -> Index:
     """The index of the pages that come with the program."""
-    return build(section for page, text in pages(references()) for section in parse_page(page, text))
+    texts = ((page, documented(page, text)) for page, text in pages(references()))
+    return build(section for page, text in texts for section in parse_page(page, text))
 
 
 def pages(folder: str) -> Iterator[tuple[str, str]]:
