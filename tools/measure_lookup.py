@@ -2,10 +2,10 @@
 
     python tools/measure_lookup.py [--misses]
 
-tests/cases/lookup_questions.tsv has a group, a kind, the question and its right sections on each line. "before":
-written before the ranking was tuned; "tuned": tuned on as well, half of them titles of public issues; "untuned":
-nothing was tuned on these. A section is named by the code of its rule, or by its page and its anchor or the beginning
-of that up to a hyphen.
+tests/cases/lookup_questions.tsv has a question and its right sections on each line, below a line with the group and the
+kind of those that follow. "before": written before the ranking was tuned; "tuned": tuned on as well, half of them
+titles of public issues; "untuned": nothing was tuned on these. A section is named by the code of its rule, or by its
+anchor or the beginning of that up to a hyphen, behind the name of its page where other pages have such a one.
 """
 
 from __future__ import annotations
@@ -53,13 +53,15 @@ class Outcome(NamedTuple):
 
 def questions() -> list[Question]:
     """The questions of the file."""
-    lines = QUESTIONS.read_text(encoding="utf-8").splitlines()
-    return [Question(group, kind, query, tuple(short.split())) for group, kind, query, short in map(split, lines)]
-
-
-def split(line: str) -> list[str]:
-    """The cells of a line."""
-    return line.split("\t")
+    found = []
+    group = kind = ""
+    for line in QUESTIONS.read_text(encoding="utf-8").splitlines():
+        if line.startswith("# "):
+            _, group, kind = line.split()
+        else:
+            query, wanted = line.split("\t")
+            found.append(Question(group, kind, query, tuple(wanted.split())))
+    return found
 
 
 def outcomes() -> list[Outcome]:
@@ -70,10 +72,12 @@ def outcomes() -> list[Outcome]:
 def is_meant(name: str, short: str) -> bool:
     """Tell whether a section, by page and anchor, is the one that a short name stands for."""
     page, _, anchor = short.partition("#")
+    its_page, _, its_anchor = name.partition("#")
     if not anchor:
-        return name.endswith(f"#{short.lower()}")
-    whole = f"{page}.md#{anchor}"
-    return name.startswith(whole) if anchor.endswith("-") else name == whole
+        return its_anchor == short.lower()
+    if page and its_page != f"{page}.md":
+        return False
+    return its_anchor.startswith(anchor) if anchor.endswith("-") else its_anchor == anchor
 
 
 def found(query: str) -> tuple[str, ...]:

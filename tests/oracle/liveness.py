@@ -23,6 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+import yaml
 from tests.oracle import environment
 from tests.oracle.cases import Case, questions
 from tests.oracle.client import Oracle
@@ -33,7 +34,7 @@ from tests.oracle.mutations import dump, mapping_at
 
 Status: TypeAlias = Literal["live", "env_only", "dead"]
 Outcome: TypeAlias = Literal["warned", "silent"]
-FOLDER = ROOT / "tests" / "cases" / "liveness"
+CONFIGS = ROOT / "tests" / "cases" / "liveness.yaml"
 FREE_PORT = re.compile(r"(?<=127\.0\.0\.1:)\d+")
 # Blocks whose keys the launcher knows under a prefix.
 PREFIXES = {"fsdp_config": "fsdp", "fp8_config": "fp8", "dynamo_config": "dynamo_"}
@@ -110,9 +111,9 @@ class Key(NamedTuple):
 
 def configs() -> list[Case]:
     """The configs whose keys are probed, with the DeepSpeed files that some of them name."""
-    companions = {file.name: file.read_text(encoding="utf-8") for file in FOLDER.glob("*.json")}
-    named = sorted(FOLDER.glob("*.yaml"))
-    texts = {file.stem: file.read_text(encoding="utf-8") for file in named}
+    pool = yaml.safe_load(CONFIGS.read_text(encoding="utf-8"))
+    companions = {"zero3.json": json.dumps(pool["deepspeed_file"])}
+    texts = {name: dump(config, ".yaml") for name, config in pool["configs"].items()}
     return [
         Case(name, "accelerate", text, group="liveness", files={k: v for k, v in companions.items() if k in text})
         for name, text in texts.items()
