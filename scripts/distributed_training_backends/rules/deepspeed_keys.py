@@ -258,3 +258,22 @@ def modernized(entry: Entry) -> Repair | None:
         replace = Operation("replace", entry.pointer, value={"device": "cpu"})
         return Repair(f"write {name}", (replace, Operation("rename", entry.pointer, name)), Applicability.UNSAFE)
     return None
+
+
+@rule("DSP009", "name-and-alias", error="*", of="deepspeed")
+def name_and_alias(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+    """A setting stands under both of its names, and the block refuses that.
+
+    Most keys of stage 3 may be written with and without `stage3_`. A model takes one of the two names and finds the
+    other to be an unknown key. Source: 0.19.8, runtime/zero/config.py, `DeepSpeedZeroConfig`, and
+    runtime/config_utils.py, `DeepSpeedConfigModel` (populate_by_name, extra="forbid").
+    """
+    for reading, entry in walk(deepspeed):
+        alias = entry.key.name if entry.key else entry.name
+        both = (*entry.pointer[:-1], alias)
+        if alias == entry.name or not entry.section or not reading.document.has(*both):
+            continue
+        if "auto" not in (entry.value, reading.document.get(*both)):
+            message = f"`{alias}` and `{entry.name}` are names of one setting, and DeepSpeed refuses both together"
+            fix = Repair(f"remove {entry.name}", (Operation("remove", entry.pointer),), Applicability.UNSAFE)
+            yield Hit(At(reading.document, entry.pointer, "key"), f"{message}; keep one", fix)
