@@ -49,6 +49,7 @@ LOADED = (
     "torch._dynamo",
     "tests.oracle.building",
     "tests.oracle.launching",
+    "tests.oracle.likeness",
 )
 
 
