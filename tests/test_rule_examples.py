@@ -106,6 +106,21 @@ def test_an_output_tells_a_bad_example_on_a_page() -> None:
     assert [(case.verdict, case.title) for case in parse(text)["ACC900"]] == [("bad", "one"), ("good", "two")]
 
 
+def test_a_good_example_may_be_that_of_another_rule() -> None:
+    good = "### good\n```yaml a.yaml --b\nx: 1\n```\n"
+    text = f"## ACC900\n### good: other\nAs in ACC901.\n## ACC901\n{BAD}{good}### good\n\nAs in [ACC901](#acc901).\n"
+    (first,), (_, second, third) = parse(text).values()
+    assert (first.code, first.title, first.options, first.files) == (
+        "ACC900",
+        "other",
+        ("--b",),
+        (("a.yaml", "x: 1\n"),),
+    )
+    assert first.files == second.files == third.files
+    with pytest.raises(CaseError, match="ACC902, which ACC900 refers to"):
+        parse(text.replace("ACC901.", "ACC902."))
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -66,8 +66,9 @@ def page(family: str, text: str) -> str:
         raise CaseError(f"sections of no rule of this page: {', '.join(sorted(strays))}")
     lines = [f"# {FAMILIES[family][1]}: rules {family}", "", MARK, "", NOTE, ""]
     lines += [f"| code | name | severity |\n|---|---|---|\n{''.join(map(row, rules))}"]
+    whole: dict[object, str] = {}
     for rule in rules:
-        lines += section(rule, examples.get(rule.code, []))
+        lines += section(rule, examples.get(rule.code, []), whole)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -77,7 +78,7 @@ def row(rule: Rule) -> str:
     return f"| [{rule.code}](#{rule.code.lower()}) | {rule.name} | {severity} |\n"
 
 
-def section(rule: Rule, examples: list[Example]) -> Iterator[str]:
+def section(rule: Rule, examples: list[Example], whole: dict[object, str]) -> Iterator[str]:
     """The section of one rule. Look-up puts the whole documentation in the place of the summary."""
     if not any(example.verdict == "bad" for example in examples):
         raise CaseError(f"{rule.code} has no bad example: write one below ## {rule.code} in {page_of(rule.code).name}")
@@ -88,16 +89,29 @@ def section(rule: Rule, examples: list[Example]) -> Iterator[str]:
     yield rule.summary
     yield ""
     for example in examples:
-        yield from example_lines(example)
+        yield from example_lines(example, as_in(example, whole))
 
 
-def example_lines(example: Example) -> Iterator[str]:
+def as_in(example: Example, whole: dict[object, str]) -> str:
+    """The rule above whose first good example is this one; `whole` has those by what is in them."""
+    content = (example.options, example.files)
+    if example.verdict == "good" and whole.get(content, example.code) != example.code:
+        return whole[content]
+    if example.verdict == "good" and example.code not in whole.values():
+        whole[content] = example.code
+    return ""
+
+
+def example_lines(example: Example, same_as: str) -> Iterator[str]:
     """One example: its files, and for a bad one what is printed.
 
     It has a heading, so that no section is long; look-up takes what begins with the code for a part of the rule.
     """
     yield f"### {example.code}: {example.title or UNTITLED[example.verdict]}"
     yield ""
+    if same_as:
+        yield from (f"As in [{same_as}](#{same_as.lower()}).", "")
+        return
     for number, (name, text) in enumerate(example.files):
         yield f"```{shlex.join([language(name), name, *(() if number else example.options)])}\n{text}```"
         yield ""

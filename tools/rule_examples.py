@@ -12,14 +12,15 @@
 The first fence of an example is the file that is judged, with its name and the options of the command line; further
 ones are companions. `bad` raises the code, `good` nothing above info, and both may have a title. That is what one
 writes; `tools/generate_rule_pages.py --write` makes headings such as "### FSD003: what it shows" of it and puts what is
-printed below a bad example, which tells it from a good one from then on.
+printed below a bad example, which tells it from a good one from then on. A good example that is the first one of a rule
+above it becomes "As in FSD003.", which one may write as well.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -29,6 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "references" / "rules"
 OUTPUT = "text"
 _PIECE = re.compile(r"^(?:```(?P<info>.*)\n(?P<text>(?s:.*?))^```|(?P<marks>#{2,3}) (?P<heading>.*))$", re.MULTILINE)
+_AS_IN = re.compile(r"\s*As in \[?(\w+)(?:\]\(#\w+\))?\.\s*")
 _VERDICT = re.compile(r"(bad|good)(?:: (.*))?")
 
 
@@ -38,13 +40,17 @@ class CaseError(ValueError):
 
 @dataclass(frozen=True)
 class Example:
-    """One example: its files by name, the one to judge first, and the options of the command line."""
+    """One example: its files by name, the one to judge first, and the options of the command line.
+
+    `same_as` is the rule whose first good example has them, until they are read from there.
+    """
 
     code: str
     verdict: Literal["bad", "good"]
     title: str
     options: tuple[str, ...]
     files: tuple[tuple[str, str], ...]
+    same_as: str = ""
 
     @property
     def command(self) -> list[str]:
@@ -84,10 +90,22 @@ def parse(text: str) -> dict[str, list[Example]]:
             found[code] = []
         else:
             found[code].append(_example(code, heading["heading"], text[heading.end() : end]))
-    return found
+    return {code: [_complete(example, found) for example in examples] for code, examples in found.items()}
+
+
+def _complete(example: Example, found: dict[str, list[Example]]) -> Example:
+    """An example with the files that it shares with another one."""
+    if not example.same_as:
+        return example
+    for other in found.get(example.same_as, ()):
+        if other.verdict == "good" and not other.same_as:
+            return replace(example, options=other.options, files=other.files, same_as="")
+    raise CaseError(f"{example.same_as}, which {example.code} refers to, has no good example of its own on this page")
 
 
 def _example(code: str, heading: str, body: str) -> Example:
+    if shared := _AS_IN.fullmatch(body):
+        return Example(code, *_verdict(code, heading, False), (), (), shared[1])
     fences = [(shlex.split(piece["info"]), piece["text"]) for piece in _PIECE.finditer(body)]
     files = [(words, content) for words, content in fences if words != [OUTPUT]]
     where = f'the example "{heading}" of {code}'

@@ -1,4 +1,4 @@
-"""The pages about rules as look-up reads them: a page has a rule's summary, and its code the whole documentation."""
+"""The pages about rules as look-up reads them: with the documentation of each rule and all examples in full."""
 
 from __future__ import annotations
 
@@ -11,15 +11,28 @@ FOLDER = "references/rules/"
 _WHERE = re.compile(r"^(?:> .*\n)+\n", re.MULTILINE)
 _HEAD = re.compile(r"^(\| code \|.*\n\|.*)$", re.MULTILINE)
 _ROW = re.compile(r"^\| \[(\w+)\]\(#\w+\) \|.*$", re.MULTILINE)
+_EXAMPLE = re.compile(r"^### (\w+): .*\n\n((?:```(?s:.*?)^```\n+)+)", re.MULTILINE)
+_AS_IN = re.compile(r"^As in \[(\w+)\]\(#\w+\)\.$", re.MULTILINE)
 _SECTION = re.compile(r"^(## (\w+)\n\n\*\*.*\n\n).*$", re.MULTILINE)
 
 
 def documented(page: str, text: str) -> str:
-    """The text of a page, on one about rules with the documentation of each and with the summary in its table."""
+    """The text of a page, on one about rules with the documentation of each, its summary in the table, its examples."""
     if not page.startswith(FOLDER):
         return text
     catalog.load()
     text = _WHERE.sub("", text, 1)  # it says how to look up
     text = _HEAD.sub(lambda head: head[0].replace("\n", " |\n") + "---|", text)
     text = _ROW.sub(lambda row: f"{row[0]} {RULES[row[1]].summary.replace('|', chr(92) + '|')} |", text)
-    return _SECTION.sub(lambda section: section[1] + RULES[section[2]].documentation, text)
+    text = _SECTION.sub(lambda section: section[1] + RULES[section[2]].documentation, text)
+    good = first_good(text)
+    return _AS_IN.sub(lambda reference: good[reference[1]], text)
+
+
+def first_good(text: str) -> dict[str, str]:
+    """The files of the first good example that each rule has in full; below those of a bad one stands an output."""
+    found: dict[str, str] = {}
+    for code, files in _EXAMPLE.findall(text):
+        if "\n```text\n" not in files:
+            found.setdefault(code, files.rstrip("\n"))
+    return found
