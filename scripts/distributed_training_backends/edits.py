@@ -91,6 +91,12 @@ def _holds(document: Document, steps: tuple[Operation, ...], edits: list[Edit]) 
     if author.tried > MAX_TRIED:
         return False
     text = splice(document.text, edits)
+    if document.syntax == "yaml" and document.parsed and not _duplicates(document) and steps[0].action != "text":
+        from distributed_training_backends.sources.yaml_source import plain_data  # a JSON file needs no PyYAML
+
+        data, sure = plain_data(text)
+        if sure:
+            return same(data, promised(document.data, steps))
     try:
         again = read(document.path, text, document.kind, document.syntax)
     except LimitError:

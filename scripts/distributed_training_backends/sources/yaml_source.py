@@ -233,9 +233,41 @@ def _read(text: str) -> tuple[Any, dict[Pointer, Node], list[Defect]]:
     return data, walk.nodes, walk.defects
 
 
-def _compose(text: str) -> _Tree:
+def plain_data(text: str) -> tuple[Any, bool]:
+    """The data alone, by libyaml, several times faster; and whether that is sure: no key twice, no anchor, no alias,
+    and nothing that libyaml and PyYAML read differently."""
+    fast = _libyaml_for(text)
+    if fast is None or "&" in text or "*" in text or "<<" in text:
+        return None, False
+    try:
+        root = yaml.compose(text, fast)
+        data = _Constructor().construct_document(root) if root is not None else None
+    except _REFUSALS:
+        return None, False
+    return data, root is not None and _pairs(root) == _keys(data)
+
+
+def _pairs(node: yaml.Node) -> int:
+    if isinstance(node, yaml.MappingNode):
+        return sum(1 + _pairs(value) for _, value in node.value)
+    return sum(map(_pairs, node.value)) if isinstance(node, yaml.SequenceNode) else 0
+
+
+def _keys(data: Any) -> int:
+    if isinstance(data, dict):
+        return sum(1 + _keys(value) for value in data.values())
+    return sum(map(_keys, data)) if isinstance(data, list) else 0
+
+
+def _libyaml_for(text: str) -> Any:
+    """The binding of libyaml, where it is there and reads the text as PyYAML does."""
     fast = getattr(yaml, "CSafeLoader", None)
-    if fast is not None and _SAME_IN_LIBYAML.fullmatch(_COMMENT.sub("", text)):
+    return fast if fast is not None and _SAME_IN_LIBYAML.fullmatch(_COMMENT.sub("", text)) else None
+
+
+def _compose(text: str) -> _Tree:
+    fast = _libyaml_for(text)
+    if fast is not None:
         try:
             tree = _compose_with(fast, text)
         except yaml.YAMLError:
