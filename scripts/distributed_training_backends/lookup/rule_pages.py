@@ -8,7 +8,7 @@ from distributed_training_backends.rules import catalog
 from distributed_training_backends.rules.registry import RULES
 
 FOLDER = "references/rules/"
-_WHERE = re.compile(r"^(?:> .*\n)+\n", re.MULTILINE)
+_WHERE = re.compile(r"^All about a rule(?s:.*?)\. ", re.MULTILINE)
 _HEAD = re.compile(r"^(\| code \|.*\n\|.*)$", re.MULTILINE)
 _ROW = re.compile(r"^\| \[(\w+)\]\(#\w+\) \|.*$", re.MULTILINE)
 _EXAMPLE = re.compile(r"^### (\w+): .*\n\n((?:```(?s:.*?)^```\n+)+)", re.MULTILINE)
