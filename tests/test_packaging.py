@@ -131,6 +131,13 @@ def test_the_release_is_the_same_everywhere() -> None:
     assert f'name = "{NAME}"' in (ROOT / "pyproject.toml").read_text("utf-8")
 
 
+def test_every_script_is_named_for_the_wheel() -> None:
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    scripts = sorted(path.name for path in (ROOT / "scripts").glob("*.py"))
+    assert len(scripts) >= 3
+    assert [name for name in scripts if f'"scripts/{name}" = "{PACKAGE}/scripts/{name}"' not in project] == []
+
+
 @installs
 def test_the_wheel_holds_one_package_with_everything_in_it(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
