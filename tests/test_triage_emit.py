@@ -22,6 +22,7 @@ from distributed_training_backends.triage.emit_script import script_code
 from distributed_training_backends.triage.setup import Setup
 
 EVERY = pytest.mark.parametrize("name", list(SETUPS))
+SHARDED = Setup("fsdp2", shard=8)
 
 
 def written(name: str) -> dict[str, str]:
@@ -169,3 +170,22 @@ def test_the_release_that_upcasts_nothing_says_so_in_its_file() -> None:
     text = accelerate_yaml(facts(versions={"accelerate": "1.13.0"}), Setup("fsdp2", shard=8))
     assert "# dtb: ignore[FSD026]" in text
     assert "dtb:" not in accelerate_yaml(facts(versions={"accelerate": "1.14.0"}), Setup("fsdp2", shard=8))
+
+
+def test_no_fused_optimizer_on_tpus() -> None:
+    assert "fused" not in written("xla")["script_lines.py"]
+    told = facts(hardware={"gpu": "v5e-8"}, optimizer="adamw_torch_fused")
+    assert any("no fused optimizers for XLA" in one.reason for one in obstacles(told, Setup("xla", replicate=8)))
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [("full", "float32"), ("lora", "float16"), ("qlora", "float16")])
+def test_hardware_without_bf16_loads_no_bf16(kind: str, dtype: str) -> None:
+    code = script_code(facts(task={"kind": kind}, hardware={"gpu": "V100-32GB", "gpus_per_node": 8}), SHARDED)
+    assert f" dtype=torch.{dtype}" in code
+    assert "bfloat16" not in code
+    assert ("bnb_4bit_quant_storage=torch.float16" in code) == (kind == "qlora")
+
+
+def test_cpus_load_fp32_and_invent_no_address() -> None:
+    assert "dtype=torch.float32" in written("cpu")["script_lines.py"]
+    assert '--main_process_ip "$MAIN_ADDRESS"' in written("cpu")["launch.sh"]

@@ -45,6 +45,7 @@ def with_fact(facts: Facts, name: str, value: Any) -> Facts:
 def _assumptions(facts: Facts) -> Iterator[Assumption]:
     kind = facts.task.kind or "full"
     device = facts.hardware.device or "cuda"
+    arithmetic = _precision(device)
     yield Assumption("task.kind", "full", "fine-tuning of all weights needs most", ("lora", "qlora"))
     yield from _adapters(kind)
     yield Assumption("batch.seq", 2048, "a common length for fine-tuning", (1024, 4096, 8192))
@@ -53,8 +54,8 @@ def _assumptions(facts: Facts) -> Iterator[Assumption]:
     yield Assumption("hardware.device", "cuda", "NVIDIA GPUs")
     yield Assumption("hardware.nodes", 1, "a single node")
     yield Assumption("hardware.gpus_per_node", 1, "a single GPU")
-    yield Assumption("precision", *_precision(device))
-    yield _weights(facts, kind)
+    yield Assumption("precision", *arithmetic)
+    yield _weights(facts._replace(precision=facts.precision or arithmetic[0]), kind)
     yield Assumption("optimizer", *_optimizer(facts))
     yield Assumption("attention", "sdpa", "the default of Transformers", ("flash_attention_2", "eager"))
     yield Assumption("loss", "transformers", "the model's own loss, over all logits", ("fused_linear", "chunked"))
@@ -70,7 +71,8 @@ def _adapters(kind: str) -> Iterator[Assumption]:
     yield Assumption("task.lora_dropout", 0.05, "dropout in the adapters, as most recipes have it", (0.0,))
     if kind == "qlora":
         yield Assumption("task.quantization", "nf4_double", "QLoRA's own format", ("nf4", "int8"))
-        yield Assumption("task.kbit_preparation", True, "prepare_model_for_kbit_training is called", (False,))
+        why = "prepare_model_for_kbit_training is called, but under FSDP, whose groups want one dtype"
+        yield Assumption("task.kbit_preparation", True, why, (False,))
     else:
         yield Assumption("task.quantization", "none", "the weights are not quantized")
 
@@ -87,7 +89,10 @@ def _weights(facts: Facts, kind: str) -> Assumption:
     if facts.precision == "pure_bf16":
         return Assumption("weights", "bf16", "pure bf16 training")
     if kind in ("lora", "qlora", "inference"):
-        return Assumption("weights", "bf16", "frozen weights need no more than half precision", ("fp32",))
+        half = "fp16" if facts.precision == "fp16" else "bf16"
+        return Assumption("weights", half, "frozen weights need no more than half precision", ("fp32",))
+    if facts.precision == "fp16":
+        return Assumption("weights", "fp32", "fp16 mixed precision scales the loss, and unscales fp32 gradients only")
     if in_span(facts.versions.transformers, "5.0.0", None):
         why = "since 5.0.0 Transformers loads weights in the dtype of the checkpoint, mostly bf16"
         return Assumption("weights", "bf16", why, ("fp32",))
@@ -95,6 +100,8 @@ def _weights(facts: Facts, kind: str) -> Assumption:
 
 
 def _optimizer(facts: Facts) -> tuple[str, str, tuple[str, ...]]:
+    if facts.hardware.device == "tpu":
+        return "adamw_torch", "torch has no fused optimizers for XLA", ("adafactor",)
     releases = facts.versions
     fused = in_span(releases.transformers, "4.54.0", None) and in_span(releases.torch, "2.8.0", None)
     default, other = ("adamw_torch_fused", "adamw_torch") if fused else ("adamw_torch", "adamw_torch_fused")

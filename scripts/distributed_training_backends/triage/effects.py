@@ -48,5 +48,5 @@ def effect(assumption: Assumption, value: object, best: Ranked) -> Effect:
     if now.verdict == was.verdict and share < NOTHING:
         return Effect(False, share, "")
     if now.verdict != was.verdict:
-        text += f", and it {WORDS[now.verdict]}"
+        text += f", and this setup then {WORDS[now.verdict]}"
     return Effect(now.verdict != was.verdict, share, text)

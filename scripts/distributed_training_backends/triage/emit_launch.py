@@ -11,7 +11,7 @@ from distributed_training_backends.triage.setup import Setup
 CONFIG = "accelerate.yaml"
 SCRIPT = "train.py"
 START = f"accelerate launch --config_file {CONFIG}"
-ADDRESS = "10.0.0.1"
+ADDRESS = '--main_process_ip "$MAIN_ADDRESS"'
 
 
 def launch_script(facts: Facts, setup: Setup) -> str:
@@ -30,10 +30,12 @@ def launch_lines(facts: Facts, setup: Setup) -> Iterator[str]:
         )
     elif setup.backend == "cpu":
         yield f"# On the first machine; {HOSTFILE} lists the machines, and mpirun starts the processes on all of them."
-        yield f"{START} --main_process_ip {ADDRESS} {SCRIPT}" if count > 1 else f"{START} {SCRIPT}"
+        if count > 1:
+            yield "# MAIN_ADDRESS is the address of this first machine."
+        yield f"{START} {ADDRESS} {SCRIPT}" if count > 1 else f"{START} {SCRIPT}"
     elif count > 1:
         yield f"# On each of the {count} machines: RANK is 0 to {count - 1}, MAIN_ADDRESS is the address of machine 0."
-        yield f'{START} --machine_rank "$RANK" --main_process_ip "$MAIN_ADDRESS" {SCRIPT}'
+        yield f'{START} --machine_rank "$RANK" {ADDRESS} {SCRIPT}'
     else:
         yield f"{START} {SCRIPT}"
 
@@ -46,7 +48,7 @@ def slurm_script(facts: Facts, setup: Setup) -> str | None:
     local = setup.world // nodes
     command = f"{START} {SCRIPT}"
     if nodes > 1:
-        command = f'{START} --machine_rank "$SLURM_PROCID" --main_process_ip "$MAIN_ADDRESS" {SCRIPT}'
+        command = f'{START} --machine_rank "$SLURM_PROCID" {ADDRESS} {SCRIPT}'
     lines = [
         "#!/bin/bash",
         "#SBATCH --job-name=train",

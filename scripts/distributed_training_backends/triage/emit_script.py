@@ -107,7 +107,7 @@ def quantization(facts: Facts, setup: Setup) -> Iterator[str]:
     if facts.task.quantization == "nf4_double":
         arguments["bnb_4bit_use_double_quant"] = True
     if setup.backend in ("fsdp1", "fsdp2"):
-        arguments["bnb_4bit_quant_storage"] = compute
+        arguments["bnb_4bit_quant_storage"] = DTYPES[facts.weights or "bf16"]
     yield from call("quantization = BitsAndBytesConfig", arguments).split("\n")
 
 
