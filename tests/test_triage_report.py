@@ -206,3 +206,45 @@ def test_the_summary_agrees_with_the_candidates(name: str) -> None:
     assert f"Of {len(found.candidates)} possible setups" in found.summary
     if counts["fits"]:
         assert f"{counts['fits']} fit" in found.summary
+
+
+def test_a_slow_network_is_said_with_the_accumulation_that_mends_it() -> None:
+    hardware = {"gpu": "H100", "gpus_per_node": 8, "nodes": 2, "inter_gbit": 10}
+    slow = {"model": {"name": "llama-3-8b"}, "hardware": hardware}
+    found = api.triage(slow)
+    speed = found.candidates[0].speed
+    said = found.advice[0]
+    assert said.startswith(f"{100 * speed.communication / (speed.compute + speed.communication):.0f} % of a step")
+    assert "10 Gbit/s" in said
+    more = re.search(r"--accumulation (\d+) is ([\d.]+) times faster", said)
+    assert more is not None
+    again = api.triage({**slow, "batch": {"accumulation": int(more[1])}}, 1, (found.candidates[0].name,))
+    then = next(one for one in again.candidates if one.name == found.candidates[0].name).speed
+    assert then.tokens_per_second / speed.tokens_per_second == pytest.approx(float(more[2]), rel=0.06)
+    fixed = api.triage({**slow, "batch": {"global_batch": 32}})
+    assert "--accumulation" not in " ".join(fixed.advice)
+    assert "would make it faster" in render_triage(found, Style())
+    assert "What would make it faster" in render_page(found)
+
+
+@pytest.mark.parametrize(("name", "unit"), [("tpu", "chip"), ("cpu", "process")])
+def test_what_is_no_gpu_is_not_called_one(name: str, unit: str) -> None:
+    found = report(name)
+    for text in (render_triage(found, Style()), render_page(found)):
+        assert "nvidia-smi" not in text
+        assert f"{unit} GiB" in text
+        assert "a GPU" not in text
+
+
+def test_bounds_are_not_cut_at_the_capacity_and_tight_is_said_in_words() -> None:
+    sizes = {"name": "llama-2-7b"}
+    seen = set()
+    for seq in range(4096, 65536, 2048):
+        found = api.triage({"model": sizes, "batch": {"seq": seq}, "hardware": {"gpu": "A100", "gpus_per_node": 4}})
+        for one in found.candidates:
+            assert one.memory.allocated.high <= one.memory.reserved.high <= one.memory.smi.high
+            assert not one.largest_micro_batch or one.verdict == "fits"
+            over = one.verdict == "tight" and one.memory.smi.point > one.memory.capacity
+            assert ("may work" in " ".join(one.memory.sentences)) == over
+            seen.add(over)
+    assert seen == {False, True}

@@ -52,6 +52,20 @@ class Memory(NamedTuple):
     sentences: tuple[str, ...]
 
 
+# By device, what holds the memory, where that is no GPU.
+UNITS = {"cpu": "process", "mps": "Mac", "tpu": "chip"}
+
+
+def unit_of(device: str | None) -> str:
+    """What a share of the memory belongs to."""
+    return UNITS.get(device or "", "GPU")
+
+
+def shown_by(device: str | None) -> str:
+    """What shows all that is held on the device."""
+    return "in all" if device in UNITS else "nvidia-smi"
+
+
 class Speed(NamedTuple):
     """How fast, for comparison: against the fastest that fits, tokens a second and GPU, and what a step waits for."""
 
@@ -128,6 +142,11 @@ class TriageReport(NamedTuple):
     removed: tuple[Removed, ...]
     advice: tuple[str, ...]
     notes: tuple[str, ...]
+
+    @property
+    def goal(self) -> str:
+        """What the advice is for."""
+        return "faster" if self.candidates and self.candidates[0].verdict in ("fits", "unknown") else "fit"
 
     @property
     def exit_code(self) -> int:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
-from distributed_training_backends.model_triage import Amount, Candidate, File, Memory, TriageReport
+from distributed_training_backends.model_triage import Amount, Candidate, File, Memory, TriageReport, shown_by, unit_of
 from distributed_training_backends.render.redact import redact
 from distributed_training_backends.render.triage_assets import COLOURS, SCRIPT, STYLE
 
 WORDS = {"fits": "fits", "tight": "tight", "unknown": "unknown", "does_not_fit": "does not fit"}
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 NUMBER = ' class="number"'
-HEADS = (("#", ""), ("Setup", ""), ("Verdict", ""), ("GPU GiB", NUMBER), ("Memory", ""), ("Speed", NUMBER))
+HEADS = (("#", ""), ("Setup", ""), ("Verdict", ""), ("{} GiB", NUMBER), ("Memory", ""), ("Speed", NUMBER))
 Colours = Mapping[str, str]
 
 
@@ -34,11 +34,12 @@ def page(report: TriageReport, colours: Colours) -> Iterator[str]:
     yield f'<p class="summary">{text(report.summary)}</p>'
     yield f'<p class="soft">Judged for {text(", ".join(f"{k} {v}" for k, v in report.targets.items()))}.</p>'
     yield "</header>\n<main>"
+    device = report.facts.get("hardware", {}).get("device")
     for candidate in report.candidates:
         if candidate.files or candidate.rank == 1:
-            yield from card(candidate, colours)
-    yield from comparison(report.candidates, colours)
-    yield from block("What would make it fit", report.advice)
+            yield from card(candidate, colours, device)
+    yield from comparison(report.candidates, colours, device)
+    yield from block(f"What would make it {report.goal}", report.advice)
     yield from assumptions(report)
     out = [f"{', '.join(one.names)}: {one.reason} [{one.source}]" for one in report.removed]
     yield from block("What is out, and why", out)
@@ -62,7 +63,7 @@ def text(value: str) -> str:
 # --- a candidate ---------------------------------------------------------------------------------------------
 
 
-def card(candidate: Candidate, colours: Colours) -> Iterator[str]:
+def card(candidate: Candidate, colours: Colours, device: str | None) -> Iterator[str]:
     """One candidate with its bar, its files and what to look at."""
     yield f'<article id="{candidate.name}">'
     yield f"<h2>{candidate.rank}. {text(candidate.title)}</h2>"
@@ -72,7 +73,7 @@ def card(candidate: Candidate, colours: Colours) -> Iterator[str]:
         f'<span class="soft">({candidate.name}; {speed})</span></p>'
     )
     yield from bar(candidate, colours)
-    yield from parts(candidate.memory, colours)
+    yield from parts(candidate.memory, colours, device)
     said = [*candidate.memory.sentences, *(f"With {choice}." for choice in candidate.choices)]
     if candidate.largest_micro_batch:
         said.append(f"A micro batch of up to {candidate.largest_micro_batch} fits.")
@@ -117,14 +118,15 @@ def scale(memory: Memory) -> float:
     return max(memory.capacity * 1.05, memory.smi.high, sum(part.gib for part in memory.components), 0.01)
 
 
-def parts(memory: Memory, colours: Colours) -> Iterator[str]:
+def parts(memory: Memory, colours: Colours, device: str | None) -> Iterator[str]:
     """The numbers behind the bar."""
-    yield '<div class="wide"><table><thead><tr><th scope="col">Memory of a GPU</th>'
+    yield '<div class="wide"><table><thead><tr><th scope="col">Memory of a '
+    yield f"{unit_of(device)}</th>"
     yield '<th scope="col" class="number">GiB</th><th scope="col" class="number">from, to</th></tr></thead><tbody>'
     for part in memory.components:
         key = f'<span class="key {colours[part.name]}"></span>'
         yield f'<tr><td>{key}{text(part.name)}</td><td class="number">{part.gib:.2f}</td><td></td></tr>'
-    rows = [("allocated", memory.allocated), ("reserved", memory.reserved), ("nvidia-smi shows", memory.smi)]
+    rows = [("allocated", memory.allocated), ("reserved", memory.reserved), (shown_by(device), memory.smi)]
     if memory.cpu_ram.point >= 1:
         rows.append((f"CPU memory of a node: {WORDS[memory.cpu_verdict]}", memory.cpu_ram))
     yield from (total(name, amount) for name, amount in rows)
@@ -157,13 +159,13 @@ def listing(candidate: Candidate, file: File) -> Iterator[str]:
 # --- all candidates, lists -----------------------------------------------------------------------------------
 
 
-def comparison(candidates: Sequence[Candidate], colours: Colours) -> Iterator[str]:
+def comparison(candidates: Sequence[Candidate], colours: Colours, device: str | None) -> Iterator[str]:
     """Every candidate in a row, with a small bar."""
     if not candidates:
         return
     yield "<section>\n<h2>All that is possible</h2>"
     yield '<section class="wide" tabindex="0" aria-label="All that is possible"><table><thead><tr>'
-    yield "".join(f'<th scope="col"{kind}>{name}</th>' for name, kind in HEADS)
+    yield "".join(f'<th scope="col"{kind}>{name.format(unit_of(device))}</th>' for name, kind in HEADS)
     yield "</tr></thead><tbody>"
     for one in candidates:
         amount = f"{one.memory.smi.point:.1f}<br>{one.memory.smi.low:.0f} to {one.memory.smi.high:.0f}"

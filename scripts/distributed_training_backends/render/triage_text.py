@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from distributed_training_backends.model_triage import Amount, Candidate, Memory, TriageReport
+from distributed_training_backends.model_triage import Amount, Candidate, Memory, TriageReport, shown_by, unit_of
 from distributed_training_backends.render.characters import visible
 from distributed_training_backends.render.style import Style
 
@@ -24,12 +24,13 @@ MOST_ALIKE = 3
 class Choice(NamedTuple):
     """What is shown: the candidate in detail (the best if none is named), all its files or those that start it, bars.
 
-    `blocks` are the characters of full and uncertain parts of a bar.
+    `blocks` are the characters of full and uncertain parts of a bar; the device is taken from the report.
     """
 
     name: str = ""
     full: bool = False
     blocks: tuple[str, str] = PLAIN_BLOCKS
+    device: str | None = None
 
 
 BEST = Choice()
@@ -42,13 +43,14 @@ def render_triage(report: TriageReport, style: Style, choice: Choice = BEST) -> 
 
 def lines(report: TriageReport, style: Style, choice: Choice) -> Iterator[str]:
     """All of it."""
+    choice = choice._replace(device=report.facts.get("hardware", {}).get("device"))
     yield from wrapped(report.summary, style, "")
     for candidate in report.candidates:
         if candidate.name == choice.name if choice.name else candidate.rank == 1:
             yield ""
             yield from in_full(candidate, style, choice)
     yield from table(report.candidates, style, choice)
-    yield from listed("would make it fit", report.advice, style)
+    yield from listed(f"would make it {report.goal}", report.advice, style)
     assumptions = [
         f"{one.fact}: {one.value} ({one.why})" + (f"; {one.effect}" if one.effect else "") for one in report.assumptions
     ]
@@ -62,7 +64,7 @@ def in_full(candidate: Candidate, style: Style, choice: Choice) -> Iterator[str]
     """One candidate with its bars, files and checks."""
     verdict = style.paint(WORDS[candidate.verdict], COLOURS[candidate.verdict])
     yield f"{style.paint(f'{candidate.rank}. {candidate.name}', 'bold')}: {candidate.title}: {verdict}"
-    yield from bars(candidate.memory, choice.blocks)
+    yield from bars(candidate.memory, choice.blocks, shown_by(choice.device))
     yield from wrapped(" ".join(candidate.memory.sentences), style, "  ")
     said = [*(f"with {choice}" for choice in candidate.choices)]
     if candidate.largest_micro_batch:
@@ -81,11 +83,11 @@ def in_full(candidate: Candidate, style: Style, choice: Choice) -> Iterator[str]
     yield from listed("look at this after two steps", candidate.checks, style)
 
 
-def bars(memory: Memory, blocks: Sequence[str]) -> Iterator[str]:
+def bars(memory: Memory, blocks: Sequence[str], whole_name: str) -> Iterator[str]:
     """A bar for each component, one after the other, against the GPU's capacity."""
     whole = max(memory.capacity, memory.smi.high, 0.01)
     width = max((len(component.name) for component in memory.components), default=0)
-    width = max(width, len("nvidia-smi"))
+    width = max(width, len(whole_name))
     position = 0.0
     for component in memory.components:
         start, end = round(position / whole * BAR), round((position + component.gib) / whole * BAR)
@@ -94,7 +96,7 @@ def bars(memory: Memory, blocks: Sequence[str]) -> Iterator[str]:
         yield f"  {component.name:{width}} {component.gib:8.2f} GiB |{bar[:BAR]:{BAR}}|"
     yield total("allocated", memory.allocated, whole, width, blocks)
     yield total("reserved", memory.reserved, whole, width, blocks)
-    yield total("nvidia-smi", memory.smi, whole, width, blocks)
+    yield total(whole_name, memory.smi, whole, width, blocks)
     if memory.capacity:
         mark = min(BAR - 1, round(memory.capacity / whole * BAR) - 1)
         yield f"  {'capacity':{width}} {memory.capacity:8.2f} GiB |{' ' * mark}^{' ' * (BAR - mark - 1)}|"
@@ -117,8 +119,9 @@ def table(candidates: Sequence[Candidate], style: Style, choice: Choice) -> Iter
     every = len(candidates)
     candidates = candidates if choice.full else list(at_top(candidates))
     width = max(len("candidate"), *(len(one.name) for one in candidates))
+    heading = f"{unit_of(choice.device)} GiB (low to high)"
     yield ""
-    yield style.paint(f"  # {'candidate':{width}}  verdict       GPU GiB (low to high)     speed  simplicity", "bold")
+    yield style.paint(f"  # {'candidate':{width}}  verdict       {heading:24}  speed  simplicity", "bold")
     for one in candidates:
         verdict = style.paint(f"{WORDS[one.verdict]:12}", COLOURS[one.verdict])
         amount = f"{one.memory.smi.point:7.1f} ({one.memory.smi.low:.0f} to {one.memory.smi.high:.0f})"

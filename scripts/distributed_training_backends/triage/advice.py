@@ -1,26 +1,65 @@
-"""What would make a run fit that does not: less to do, more accelerators, more memory in the node."""
+"""What would make a run fit that does not (less to do, more accelerators or memory), or faster one that waits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from math import ceil
 
-from distributed_training_backends.triage.answer import Answer, Question, that_fit
+from distributed_training_backends.triage.answer import Answer, Question, Ranked, that_fit
+from distributed_training_backends.triage.assumptions import with_fact
 from distributed_training_backends.triage.describe import title_of
 from distributed_training_backends.triage.estimate import GIB
 from distributed_training_backends.triage.facts import Facts, TaskFacts
+from distributed_training_backends.triage.memory import estimate
+from distributed_training_backends.triage.ranking import Pace, network_gbit, pace
 from distributed_training_backends.triage.variants import Fitted
+from distributed_training_backends.triage.workload import work_of
 
 TIMES = (1, 2, 4, 8, 16)
+PASSES = (2, 4, 8, 16, 32, 64)
+WORTH = 1.2  # times the speed from which on a larger batch is worth a word
+NEARLY = 0.9  # of what the largest of them gives
 ENOUGH = 1 << 20  # GiB of CPU memory: whatever it takes
 
 
 def advice(asked: Question, found: Answer) -> Iterator[str]:
-    """Changes of the facts after which something fits, where nothing does."""
-    if not found.ranked or found.ranked[0].made.verdict in ("fits", "unknown"):
+    """Changes of the facts after which something fits, where nothing does; else what the best setup waits for."""
+    if not found.ranked:
+        return
+    if found.ranked[0].made.verdict in ("fits", "unknown"):
+        yield from waiting(found.ranked[0])
         return
     for words, facts in smaller(asked.facts):
         yield from sizes(asked, words, facts)
+
+
+def waiting(best: Ranked) -> Iterator[str]:
+    """That a step waits for others more than it works, and the accumulation that changes it."""
+    now, facts = best.pace, best.made.facts
+    if 2 * now.communication <= now.seconds:
+        return
+    hardware = facts.hardware
+    link = f"{network_gbit(facts):g} Gbit/s" if (hardware.nodes or 1) > 1 else hardware.intra or "pcie"
+    seconds = f"{now.compute:.2g} s of compute, {now.communication:.2g} s of communication that it does not hide"
+    said = f"{100 * now.communication / now.seconds:.0f} % of a step waits for the {link} link ({seconds})"
+    steps = facts.batch.accumulation or 1
+    larger_batches = [] if facts.batch.global_batch else list(accumulated(best, steps))
+    most = NEARLY * max((one.speed for _, one in larger_batches), default=0.0)
+    enough = (one for one in larger_batches if one[1].communication <= one[1].compute or one[1].speed >= most)
+    passes, then = next(enough, (steps, now))
+    if then.speed >= WORTH * now.speed:
+        said += f": --accumulation {passes} is {then.speed / now.speed:.2g} times faster, with a global batch "
+        said += f"{passes / steps:g} times as large"
+    yield said
+
+
+def accumulated(best: Ranked, steps: int) -> Iterator[tuple[int, Pace]]:
+    """The pace with more accumulation, as long as that fits as well."""
+    for times in PASSES:
+        facts = with_fact(best.made.facts, "batch.accumulation", steps * times)
+        if estimate(facts, best.setup).verdict != best.made.estimate.verdict:
+            return
+        yield steps * times, pace(facts, best.setup, work_of(facts))
 
 
 def sizes(asked: Question, words: str, facts: Facts) -> Iterator[str]:

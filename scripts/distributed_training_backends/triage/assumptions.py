@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from distributed_training_backends.model_triage import unit_of
 from distributed_training_backends.triage.facts import Facts
 from distributed_training_backends.versions import in_span
 
@@ -53,7 +54,7 @@ def _assumptions(facts: Facts) -> Iterator[Assumption]:
     yield Assumption("batch.accumulation", 1, "no gradient accumulation", (8,))
     yield Assumption("hardware.device", "cuda", "NVIDIA GPUs")
     yield Assumption("hardware.nodes", 1, "a single node")
-    yield Assumption("hardware.gpus_per_node", 1, "a single GPU")
+    yield Assumption("hardware.gpus_per_node", 1, f"a single {unit_of(device)}")
     yield Assumption("precision", *arithmetic)
     yield _weights(facts._replace(precision=facts.precision or arithmetic[0]), kind)
     yield Assumption("optimizer", *_optimizer(facts))

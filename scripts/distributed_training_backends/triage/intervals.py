@@ -27,16 +27,16 @@ def width_of(phase: Phase, run: Run) -> float:
     return float(known["scale"] * sqrt(relative**2 + known["base"] ** 2 + known["backends"][run.setup.backend] ** 2))
 
 
-def around(point: float, width: float, inside: Interval | None = None, most: float = float("inf")) -> Interval:
+def around(point: float, width: float, inside: Interval | None = None) -> Interval:
     """An interval around a point; what is reserved errs by what it adds to what is allocated, too.
 
-    No more than there is (`most`) is ever held, unless even the point is more.
+    It may end above what a GPU has: so much would be wanted then.
     """
     low, high = point * (1 - width), point * (1 + width)
     if inside is not None and point > inside.point:
         extra = (point - inside.point) * float(spreads()["allocator"])
         low, high = max(inside.low, low - extra), high + extra
-    return Interval(low, point, high if point > most else min(high, most))
+    return Interval(low, point, high)
 
 
 def needed(points: Points, run: Run) -> float:

@@ -228,9 +228,13 @@ def link_rate(facts: Facts) -> float:
 
 def network_rate(facts: Facts) -> float:
     """Bytes a second that leave a node."""
-    gbit = facts.hardware.inter_gbit or load_json("planner.json")["assumed_network_gbit"]["value"]
-    rate: float = gbit / 8 * GIGA * threshold("network_efficiency")
-    return rate
+    return network_gbit(facts) / 8 * GIGA * threshold("network_efficiency")
+
+
+def network_gbit(facts: Facts) -> float:
+    """The network of a node as it is told or assumed."""
+    gbit: float = facts.hardware.inter_gbit or load_json("planner.json")["assumed_network_gbit"]["value"]
+    return gbit
 
 
 # --- offload -------------------------------------------------------------------------------------------------

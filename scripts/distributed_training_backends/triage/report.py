@@ -17,6 +17,7 @@ from distributed_training_backends.model_triage import (
     Speed,
     TriageReport,
     Verdict,
+    unit_of,
 )
 from distributed_training_backends.triage.advice import advice
 from distributed_training_backends.triage.answer import Answer, Out, Question, Ranked
@@ -30,6 +31,7 @@ from distributed_training_backends.triage.facts import GROUPS, Facts
 from distributed_training_backends.triage.ranking import simplicity
 from distributed_training_backends.triage.variants import largest_micro_batch
 
+MAY_WORK = "The estimate is more than it has; may work, because estimates err to both sides."
 VERDICTS: dict[str, Verdict] = {
     "fits": "fits",
     "tight": "tight",
@@ -48,7 +50,7 @@ def report(asked: Question, found: Answer, offered: int, names: Container[str] =
         for number, one in enumerate(found.ranked, 1)
     ]
     return TriageReport(
-        summary=summary(made, found.out),
+        summary=summary(asked.facts, made, found.out),
         targets=asked.facts.versions,
         facts=facts_data(asked.facts),
         assumptions=tuple(assumed(asked, best)),
@@ -110,8 +112,14 @@ def memory(facts: Facts, estimate: Estimate) -> Memory:
         cpu_ram=amount(estimate.cpu_ram),
         cpu_capacity=facts.hardware.cpu_ram_gib or 0.0,
         cpu_verdict=VERDICTS[estimate.cpu_verdict],
-        sentences=estimate.sentences,
+        sentences=(*beyond(facts, estimate), *estimate.sentences),
     )
+
+
+def beyond(facts: Facts, estimate: Estimate) -> Iterator[str]:
+    """That the likely amount is more than there is, where it may work all the same."""
+    if estimate.verdict == "tight" and estimate.smi.point > (facts.hardware.gpu_memory_gib or 0.0) * GIB:
+        yield MAY_WORK
 
 
 def amount(interval: Interval) -> Amount:
@@ -167,7 +175,7 @@ def facts_data(facts: Facts) -> dict[str, Any]:
     return {**groups, **{name: value for name, value in single.items() if value is not None}}
 
 
-def summary(made: Sequence[Candidate], out: Sequence[Out]) -> str:
+def summary(facts: Facts, made: Sequence[Candidate], out: Sequence[Out]) -> str:
     """The answer in one line."""
     if not made:
         return "Nothing is left: every combination is out for these facts."
@@ -177,7 +185,9 @@ def summary(made: Sequence[Candidate], out: Sequence[Out]) -> str:
     rest = [f"{n} {WORDS[verdict] if n == 1 else word}" for verdict, word in words.items() if (n := counts[verdict])]
     tail = f"Of {len(made)} possible setups {', '.join(rest)}; {len(out)} combinations are out."
     amounts = f"{best.memory.smi.point:.1f} GiB ({best.memory.smi.low:.0f} to {best.memory.smi.high:.0f})"
-    amounts = f"{amounts} a GPU{there_is(best.memory, best.verdict == 'unknown' and best.memory.capacity > 0)}"
+    waits = best.verdict == "unknown" and best.memory.capacity > 0
+    amounts = f"{amounts} a {unit_of(facts.hardware.device)}{there_is(best.memory, waits)}"
+    amounts += ", more than it has; may work" if MAY_WORK in best.memory.sentences else ""
     if best.verdict == "does_not_fit":
         return f"Nothing fits: the nearest, {best.title}, needs {amounts}. {tail}"
     word = WORDS[best.verdict]
@@ -198,8 +208,10 @@ def notes(asked: Question, ranked: Sequence[Ranked]) -> Iterator[str]:
     """What holds for the whole answer: what nobody told and nothing can be assumed for comes first."""
     if asked.facts.hardware.gpu_memory_gib and (count := sum(one.made.verdict == "unknown" for one in ranked)):
         yield f"whether the node can hold what {count} of the setups offload is open: name hardware.cpu_ram_gib"
-    if not asked.facts.hardware.gpu_memory_gib and asked.facts.hardware.device != "cpu":
-        yield "whether it fits is open: name hardware.gpu or hardware.gpu_memory_gib"
+    hardware = asked.facts.hardware
+    if not hardware.gpu_memory_gib and hardware.device != "cpu":
+        which = "hardware.cpu_ram_gib" if hardware.device == "mps" else "hardware.gpu or hardware.gpu_memory_gib"
+        yield f"whether it fits is open: name {which}"
     if (asked.facts.hardware.nodes or 1) > 1 and asked.facts.hardware.inter_gbit is None:
         yield "the network between the nodes is taken for 100 Gbit/s: name hardware.inter_gbit"
     yield "speeds are estimates that rank: rates of published measurements, not a measurement of this machine"

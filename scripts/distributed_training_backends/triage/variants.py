@@ -94,9 +94,9 @@ def stepped(facts: Facts, setup: Setup) -> Facts:
 
 
 def largest_micro_batch(made: Fitted) -> int:
-    """How far the micro batch can be doubled; 0 where it does not fit as it is."""
+    """How far the micro batch can be doubled; 0 where it is not sure to fit as it is."""
     size = made.facts.batch.micro_batch or 1
-    if made.verdict == "does_not_fit":
+    if made.verdict != "fits":
         return 0
     while size < MOST_MICRO_BATCH:
         setup = made.setup._replace(micro_batch=2 * size)
