@@ -135,7 +135,7 @@ def test_whole_numbers_may_come_as_floats() -> None:
         ({"model": {}}, "/model", "the model is empty"),
         ({"model": {"heads": 32, "kv_heads": 5}}, "/model/kv_heads", "5 does not divide the 32 heads"),
         ({"model": {"hidden": 100, "heads": 32}}, "/model/heads", "give head_dim"),
-        ({"model": {"experts": 4, "experts_per_token": 8}}, "/model/experts_per_token", "more than there are"),
+        ({"model": {"experts": 4, "experts_per_token": 8}}, "/model/experts_per_token", "more than the number"),
         ({"task": {"kind": "full", "lora_rank": 8}}, "/task/lora_rank", "has no adapters"),
         ({"task": {"kind": "full", "quantization": "nf4"}}, "/task/quantization", "cannot be trained"),
         ({"task": {"kind": "qlora", "quantization": "none"}}, "/task/quantization", "qlora trains adapters"),

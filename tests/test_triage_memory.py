@@ -114,7 +114,7 @@ def test_sizes_win_over_the_named_ones() -> None:
         (ModelFacts(config={"model_type": "llama", "hidden_size": 4096}), "has no num_attention_heads"),
         (ModelFacts(config={"model_type": "llama", "hidden_size": "big"}), "no whole number"),
         (ModelFacts(name="llama-3-9b"), "did you mean"),
-        (ModelFacts(layers=32, heads=32), "there is no hidden"),
+        (ModelFacts(layers=32, heads=32), "hidden is missing"),
         (ModelFacts(params=70 * 10**9, layers=32, hidden=4096, heads=32, vocab=32000), "the sizes make"),
     ],
 )

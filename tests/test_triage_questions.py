@@ -8,6 +8,7 @@ import pytest
 
 from distributed_training_backends import api
 from distributed_training_backends.model_triage import BadFactsError, Candidate, TriageReport
+from distributed_training_backends.triage.answer import question
 
 
 def ask(model: str, **groups: Any) -> TriageReport:
@@ -194,3 +195,49 @@ def test_the_same_question_under_four_releases(release: str, kept: str) -> None:
     size = {"fp32": 4, "bf16": 2}[kept]
     assert weights == pytest.approx(8.03e9 * size / 8 / 2**30, rel=0.02)
     assert any("leaves weights in the dtype" in caution for caution in one.cautions) == (release == "1.13.0")
+
+
+SIZES = {"hidden_size": 4096, "num_hidden_layers": 8, "num_attention_heads": 32, "vocab_size": 32000}
+CONFIG = {"model_type": "llama", "intermediate_size": 11008, **SIZES}
+MIXTURE = {**CONFIG, "model_type": "mixtral", "num_local_experts": 2, "num_experts_per_tok": 4}
+
+
+def refused(model: dict[str, Any], **groups: Any) -> str:
+    with pytest.raises(BadFactsError) as caught:
+        question({"model": model, "hardware": {"gpu": "A100"}, **groups})
+    return str(caught.value)
+
+
+def test_a_config_tells_the_dtype_of_its_checkpoint() -> None:
+    asked = question({"model": {"config": {**CONFIG, "torch_dtype": "float32"}}, "hardware": {"gpu": "A100"}})
+    assert asked.facts.weights == "fp32"
+    assert any("from config.json" in one.why for one in asked.assumptions if one.name == "weights")
+
+
+@pytest.mark.parametrize("method", ["gptq", "awq", "fp8"])
+def test_quantized_checkpoints_are_not_trained_in_full(method: str) -> None:
+    model = {"config": {**CONFIG, "quantization_config": {"quant_method": method}}}
+    assert f"quantized ({method!r}), which cannot be trained in full" in refused(model).replace('"', "'")
+    assert "are not counted here" in refused(model, task={"kind": "lora"})
+
+
+@pytest.mark.parametrize("kind", ["lora", "qlora"])
+def test_4_bit_checkpoints_of_bitsandbytes_are_trained_by_qlora(kind: str) -> None:
+    model = {"config": {**CONFIG, "quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True}}}
+    asked = question({"model": model, "hardware": {"gpu": "A100"}, "task": {"kind": kind}})
+    assert (asked.facts.task.kind, asked.facts.task.quantization) == ("qlora", "nf4")
+    assert "write task.kind: qlora" in refused(model)
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ({"name": "llama-3-8b", "experts": 8}, "has no experts"),
+        ({"name": "mixtral-8x7b", "experts_per_token": 9}, "more than the number of experts, 8"),
+        ({"config": MIXTURE}, "is 4, more"),
+        ({"config": {**CONFIG, "num_attention_heads": 33}}, "33 heads do not divide the hidden size 4096"),
+        ({"layers": 2, "hidden": 64, "heads": 2}, "vocab is missing"),
+    ],
+)
+def test_models_that_contradict_themselves(model: dict[str, Any], said: str) -> None:
+    assert said in refused(model)

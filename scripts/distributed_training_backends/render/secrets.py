@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 _KEYWORD = (
-    r"(?:password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key(?:[_-]?id)?|secret[_-]?key"
+    r"(?:password|passwd|passphrase|secret|(?<!per_)token|api[_-]?key|access[_-]?key(?:[_-]?id)?|secret[_-]?key"
     r"|private[_-]?key|account[_-]?key|auth[_-]?key|credentials?)"
 )
 # Values that tell nothing, marks that tokenizers use, and the words that follow a key's name in a sentence are no

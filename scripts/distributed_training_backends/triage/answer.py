@@ -9,6 +9,7 @@ from distributed_training_backends.model_triage import BadFactsError
 from distributed_training_backends.triage.assumptions import Assumption, completed
 from distributed_training_backends.triage.candidates import considered, insisted, wanted
 from distributed_training_backends.triage.checking import flaw
+from distributed_training_backends.triage.checkpoint import unpacked
 from distributed_training_backends.triage.compatibility import Obstacle, comes_later, fact_behind, obstacles
 from distributed_training_backends.triage.demands import demanded, impossible, in_words
 from distributed_training_backends.triage.estimate import GIB
@@ -70,11 +71,12 @@ def question(data: Mapping[str, Any]) -> Question:
         facts = with_sizes(facts)
     except UnknownModelError as error:
         refuse([Problem(error.pointer, str(error))])
-    found = identified(facts)
-    refuse(found.problems)
+    checkpoint = unpacked(facts)
+    found = identified(checkpoint.facts)
+    refuse([*checkpoint.problems, *found.problems])
     facts, assumptions = completed(stepping(found.facts))
     refuse(list(impossible(facts)))
-    return Question(facts, (*found.assumptions, *assumptions))
+    return Question(facts, (*checkpoint.assumptions, *found.assumptions, *assumptions))
 
 
 def stepping(facts: Facts) -> Facts:

@@ -9,6 +9,8 @@ from distributed_training_backends.model_triage import unit_of
 from distributed_training_backends.triage.facts import Facts
 from distributed_training_backends.versions import in_span
 
+DTYPES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
+
 
 class Assumption(NamedTuple):
     """A fact that nobody told: its name as in the facts, the value taken, why, and values it might have instead."""
@@ -95,9 +97,17 @@ def _weights(facts: Facts, kind: str) -> Assumption:
     if facts.precision == "fp16":
         return Assumption("weights", "fp32", "fp16 mixed precision scales the loss, and unscales fp32 gradients only")
     if in_span(facts.versions.transformers, "5.0.0", None):
-        why = "since 5.0.0 Transformers loads weights in the dtype of the checkpoint, mostly bf16"
-        return Assumption("weights", "bf16", why, ("fp32",))
+        why = "since 5.0.0 Transformers loads weights in the dtype of the checkpoint"
+        if dtype := checkpoint_dtype(facts):
+            return Assumption("weights", dtype, f"{why}, from config.json", ("bf16" if dtype == "fp32" else "fp32",))
+        return Assumption("weights", "bf16", f"{why}, mostly bf16", ("fp32",))
     return Assumption("weights", "fp32", "before 5.0.0 Transformers loads weights in fp32", ("bf16",))
+
+
+def checkpoint_dtype(facts: Facts) -> str | None:
+    """The dtype that a config.json names."""
+    config = facts.model.config or {}
+    return DTYPES.get(str(config.get("dtype") or config.get("torch_dtype")).removeprefix("torch."))
 
 
 def _optimizer(facts: Facts) -> tuple[str, str, tuple[str, ...]]:

@@ -212,5 +212,8 @@ def _model_contradictions(model: ModelFacts) -> Iterator[Problem]:
         yield Problem("/model/kv_heads", f"{model.kv_heads} does not divide the {model.heads} heads")
     if model.hidden and model.heads and not model.head_dim and model.hidden % model.heads:
         yield Problem("/model/heads", f"{model.heads} does not divide hidden {model.hidden}; give head_dim")
-    if model.experts_per_token and model.experts_per_token > (model.experts or 1):
-        yield Problem("/model/experts_per_token", f"{model.experts_per_token} is more than there are experts")
+    by_sizes = model.name is None and model.config is None
+    experts = model.experts or (1 if by_sizes else model.experts_per_token)
+    if model.experts_per_token and model.experts_per_token > (experts or 1):
+        message = f"{model.experts_per_token} is more than the number of experts, {experts}"
+        yield Problem("/model/experts_per_token", message)

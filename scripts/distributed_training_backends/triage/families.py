@@ -164,6 +164,9 @@ def sizes_of(family: Family, config: Mapping[str, Any]) -> Sizes:
         return number(family, config, family.keys.get(name, name), default)
 
     hidden, heads, layers = whole("hidden"), whole("heads"), whole("layers")
+    if hidden % heads and not any(setting(family, config, key) for key in family.keys["head_dim"].split("|")):
+        said = f"{heads} heads do not divide the hidden size {hidden}; correct one, or add head_dim"
+        raise UnknownModelError("/model/config", said)
     head_dim = whole("head_dim", hidden // heads if hidden % heads == 0 else None)
     intermediate = whole("intermediate", family.expansion * hidden if family.expansion else None)
     experts, per_token, sparse, width, shared = mixture(family, config, layers, intermediate)
@@ -233,6 +236,9 @@ def mixture(
         return 1, 1, 0, intermediate, 0
     experts = number(family, config, spelled.number, spelled.defaults[0])
     per_token = number(family, config, spelled.per_token, spelled.defaults[1])
+    if per_token > experts:
+        said = f"{spelled.per_token} is {per_token}, more than the number of experts, {experts}"
+        raise UnknownModelError("/model/config", said)
     width = number(family, config, spelled.width, None) if spelled.width else intermediate
     shared = int(setting(family, config, spelled.shared_width, 0)) if spelled.shared_width else 0
     shared += width * int(setting(family, config, spelled.shared, 0)) if spelled.shared else 0

@@ -70,6 +70,9 @@ def shape_of(model: ModelFacts) -> Shape:
 
 def shaped(model: ModelFacts, family: Family, config: Mapping[str, Any], name: str) -> Shape:
     """Count a config."""
+    if max(model.experts or 1, model.experts_per_token or 1) > 1 and family.experts is None:
+        said = f"{shown(name)} has no experts ({family.name} models are dense); leave experts out"
+        raise UnknownModelError("/model/experts", said)
     sizes = sizes_of(family, config)
     counts = count(family, sizes, config)
     if model.params:
@@ -144,7 +147,8 @@ def plain(model: ModelFacts) -> tuple[Family, Mapping[str, Any]]:
     missing = [name for name in NEEDED if getattr(model, name) is None]
     if missing:
         raise UnknownModelError(
-            f"/model/{missing[0]}", f"there is no {missing[0]}; give a name, the content of a config.json, or all sizes"
+            f"/model/{missing[0]}",
+            f"{missing[0]} is missing; give a name, the content of a config.json, or sizes: {', '.join(NEEDED)}",
         )
     gated = model.gated is not False
     # a model without a gate mostly has LayerNorm and biases too
