@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -196,3 +197,55 @@ def test_installed_releases_are_the_target(capsys: pytest.CaptureFixture[str], m
     monkeypatch.setattr(installed, "release_of", {"accelerate": "1.10.1"}.get)
     facts = asked(capsys, *FOUR, "--installed")
     assert facts["versions"]["accelerate"] == "1.10.1"
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        ((*FOUR, "--candidate", ""), "--candidate is empty"),
+        ((*FOUR, "--write", ""), "--write is empty"),
+        ((*FOUR, "--report", ""), "--report is empty"),
+        ((*FOUR, "--report", "mine.html"), "mine.html exists; --force replaces it"),
+        ((*FOUR, "--report", "pipe", "--force"), "pipe is a named pipe"),
+        ((*FOUR, "--candidate", "zero3", "--write", "out", "--force"), "out/launch.sh is a link"),
+        ((*FOUR, "--task", "pretrain"), "write full, which needs the same from scratch, or continued"),
+        (("--facts", "-"), "standard input is closed"),
+        (("--facts", "twice.yaml"), "twice.yaml, line 1: /model is told twice"),
+        (("--facts", "short.yaml"), '"8k" is not a whole number from 1 to 100000000; write 8192'),
+        (("--facts", "wrong.yaml"), "wrong.yaml, line 2: "),
+        (("--facts", "other.yaml", *FOUR), 'other.yaml: no key of it is a fact ("k0", "k1", "k2" …)'),
+        (("--model", "mixtral-8x7b", "--experts", "4", "--experts-per-token", "16"), "token: 16 is more than"),
+    ],
+)
+def test_what_is_refused_is_named_in_a_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    Path("mine.html").write_text("mine")
+    os.mkfifo("pipe")
+    Path("out").mkdir()
+    Path("out/launch.sh").symlink_to("../mine.html")
+    Path("twice.yaml").write_text("model: {name: gpt2}\nmodel: {name: gpt2}\n")
+    Path("short.yaml").write_text("model: {name: gpt2}\nbatch: {seq: 8k}\n")
+    Path("wrong.yaml").write_text("model: {name: gpt2}\nbatch: [\n")
+    Path("other.yaml").write_text("".join(f"k{number}: 1\n" for number in range(24)))
+    status, out, err = run(capsys, *argv)
+    assert (status, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+    assert Path("mine.html").read_text() == "mine"
+
+
+def test_powers_of_ten_are_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ("--layers", "32", "--hidden", "4096", "--heads", "32", "--vocab", "32000", "--intermediate", "11008")
+    assert asked(capsys, *sizes, "--params", "6.7e9", "--gpu", "H100")["model"]["params"] == 6_700_000_000
+
+
+def test_closed_streams(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    assert cli_triage.main(("--nonsense",)) == 2
+    assert capsys.readouterr().out == ""
+    monkeypatch.undo()
+    monkeypatch.setattr(sys, "stdout", None)
+    assert cli_triage.main(FOUR) == 2
+    assert "--output-file" not in capsys.readouterr().err

@@ -156,16 +156,20 @@ def note(text: str) -> None:
     from distributed_training_backends.render.characters import visible
     from distributed_training_backends.render.redact import redact
 
-    print(visible(redact(text)), file=sys.stderr)
+    if sys.stderr is not None:  # print would take standard output instead
+        print(visible(redact(text)), file=sys.stderr)
 
 
-def emit(text: str, output_file: str | None = None) -> None:
-    """Write a result to standard output, or to a file as a whole."""
+OTHER_PLACE = "; --output-file names another place"
+
+
+def emit(text: str, output_file: str | None = None, instead: str = OTHER_PLACE) -> None:
+    """Write a result to standard output, or to a file as a whole; `instead` says what to do where output is closed."""
     if output_file is not None:
         _write(output_file, text)
         return
     if sys.stdout is None:
-        raise UsageError("standard output is closed; --output-file names another place")
+        raise UsageError(f"standard output is closed{instead}")
     try:
         sys.stdout.write(text)
         sys.stdout.flush()

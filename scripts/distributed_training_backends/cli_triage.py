@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -35,6 +36,9 @@ def _main(argv: Sequence[str] | None) -> int:
     from distributed_training_backends.model_triage import BadFactsError
 
     args = build_parser().read(argv)
+    for name in ("candidate", "write", "report"):
+        if getattr(args, name) == "":
+            raise common.UsageError(f"--{name} is empty")
     names = (args.candidate,) if args.candidate else ()
     try:
         facts = facts_from(args)
@@ -52,7 +56,7 @@ def _main(argv: Sequence[str] | None) -> int:
         note = note_of(facts, args.candidate or known[0], args.trace_limit)
         report = report._replace(notes=(note, *report.notes))
     write_out(report, args)
-    common.emit(rendered(report, args))
+    common.emit(rendered(report, args), None, "; --write and --report name files")
     return report.exit_code
 
 
@@ -78,9 +82,11 @@ def writes_blocks() -> bool:
 
 
 def write_out(report: TriageReport, args: Namespace) -> None:
-    """Write the page and the configs. Nothing is written at all where a config would replace a file without leave."""
+    """Write the page and the configs. Nothing is written at all where a file would be replaced without leave."""
     planned = dict(planned_files(report, args)) if args.write else {}
-    there = [path for path in planned if os.path.lexists(path)]
+    for path in planned:
+        stay_within(args.write, path)
+    there = [path for path in (*planned, *([args.report] if args.report else [])) if replaces(path)]
     if there and not args.force:
         raise common.UsageError(f"{there[0]} exists; --force replaces it, and nothing has been written")
     for path, text in planned.items():
@@ -90,6 +96,25 @@ def write_out(report: TriageReport, args: Namespace) -> None:
         from distributed_training_backends.render.triage_page import render_page
 
         common.emit(render_page(report), args.report)
+
+
+def stay_within(folder: str, path: str) -> None:
+    """Refuse a link, which would lead out of the folder."""
+    part = path
+    while len(part) > len(folder):
+        if os.path.islink(part):
+            raise common.UsageError(f"{part} is a link; remove it, nothing is written through links")
+        part = os.path.dirname(part)
+
+
+def replaces(path: str) -> bool:
+    """Tell whether to write there would replace something. Refuses a pipe, which waits for a reader."""
+    if not os.path.lexists(path):
+        return False
+    mode = os.lstat(path).st_mode if os.path.islink(path) and not os.path.exists(path) else os.stat(path).st_mode
+    if stat.S_ISFIFO(mode):
+        raise common.UsageError(f"{path} is a named pipe; name a file")
+    return not stat.S_ISCHR(mode)
 
 
 def planned_files(report: TriageReport, args: Namespace) -> Iterator[tuple[str, str]]:
@@ -121,7 +146,7 @@ def build_parser() -> common.Parser:
     )
     group.add_argument("--candidate", metavar="NAME", help="show and write this one instead of the best")
     group.add_argument("--write", metavar="DIR", help="write configs, commands and code, a folder for each candidate")
-    group.add_argument("--force", action="store_true", help="let --write replace files")
+    group.add_argument("--force", action="store_true", help="let --write and --report replace files")
     group.add_argument("--trace", action="store_true", help="measure it on fake tensors too (needs torch, no GPU)")
     group.add_argument("--trace-limit", metavar="SECONDS", type=common.whole(1, 3600), default=120, help="(120)")
     group.add_argument("--report", metavar="FILE.html", help="write one page with bars, configs and assumptions")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -13,12 +12,11 @@ from distributed_training_backends import cli_common as common
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.sources.limits import MAX_BYTES, Unreadable
 from distributed_training_backends.sources.reading import read_path, read_stdin
+from distributed_training_backends.triage.fact_schema import HINTS, spelled_out
 
 SCHEMA = "schemas/facts.schema.json"
 # Facts whose flag is not called like them.
 FLAGS = {"model.name": "model", "task.kind": "task"}
-SCALES = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
-NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)([kmbt]?)", re.IGNORECASE)
 
 
 def add_fact_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +51,8 @@ def add_fact(group: Any, name: str, schema: Mapping[str, Any]) -> None:
     elif schema["type"] == "array":
         group.add_argument(flag, nargs="+", metavar="NAME", **options)
     elif "enum" in schema:
-        group.add_argument(flag, choices=schema["enum"], **options)
+        kind_of = task_kind if name == "task.kind" else str
+        group.add_argument(flag, choices=schema["enum"], type=kind_of, **options)
     elif name == "model.config":
         group.add_argument(flag, metavar="FILE", **{**options, "help": "a Hugging Face config.json"})
     else:
@@ -65,20 +64,27 @@ def add_fact(group: Any, name: str, schema: Mapping[str, Any]) -> None:
 
 def number(text: str) -> float | int:
     """A number, with k, m, b or t for thousands and so on."""
-    found = NUMBER.fullmatch(text.strip().replace("_", ""))
-    if not found:
+    value = spelled_out(text)
+    if value is None:
         try:
             return int(text)  # a negative one, which the check of the facts explains
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number such as 8, 80.5 or 7b") from None
-    value = float(found.group(1)) * SCALES[found.group(2).lower()]
-    return int(value) if value.is_integer() else value
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number such as 8, 80.5, 8e9 or 7b") from None
+    return value
 
 
 def tokens(text: str) -> float | int:
     """A sequence length, where 8k is 8192."""
-    found = re.fullmatch(r"([0-9]+)k", text.strip(), re.IGNORECASE)
-    return int(found.group(1)) * 1024 if found else number(text)
+    value = spelled_out(text, 1024)
+    return number(text) if value is None else value
+
+
+def task_kind(text: str) -> str:
+    """A kind of task, with a hint for what others call it."""
+    hint = HINTS.get(text.lower())
+    if hint and text not in load_json(SCHEMA)["properties"]["task"]["properties"]["kind"]["enum"]:
+        raise argparse.ArgumentTypeError(f"{text!r} is no kind of task; {hint}")
+    return text
 
 
 def facts_from(args: argparse.Namespace) -> dict[str, Any]:
@@ -118,6 +124,8 @@ def loaded(path: str) -> dict[str, Any]:
     """Read facts from a file or from standard input."""
     from distributed_training_backends.triage.fact_text import facts_in
 
+    if path == "-" and sys.stdin is None:
+        raise common.UsageError("--facts -: standard input is closed")
     raw = read_stdin(sys.stdin.buffer.read(MAX_BYTES + 1)) if path == "-" else read_path(path)
     if isinstance(raw, Unreadable):
         raise common.UsageError(f"{path}: {raw.message}")

@@ -7,6 +7,7 @@ it against a full validator.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -16,6 +17,16 @@ from distributed_training_backends.rules.suggest import closest, did_you_mean, l
 
 SCHEMA = "schemas/facts.schema.json"
 MOST_PROBLEMS = 50
+
+
+SCALES = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
+NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e\+?[0-9]{1,2})?)([kmbt]?)", re.IGNORECASE)
+FROM_SCRATCH = "write full, which needs the same from scratch, or continued"
+# What others call a kind of task.
+HINTS = {
+    **dict.fromkeys(("pretrain", "pretraining", "pre-train", "pre-training"), FROM_SCRATCH),
+    **dict.fromkeys(("sft", "finetune", "finetuning", "fine-tune", "fine-tuning"), "write full, lora or qlora"),
+}
 
 
 class Problem(NamedTuple):
@@ -63,14 +74,27 @@ def _mapping(value: object, schema: Mapping[str, Any], at: Pointer) -> Iterator[
     properties = schema.get("properties")
     if properties is None:
         return
+    if not at and (said := no_facts(value)):
+        yield _problem(at, said)
+        return
     for name in schema.get("required", ()):
         if name not in value:
-            yield _problem((*at, name), f"there is no {name}: without it nothing can be said")
+            said = f"there is no {name}: give its name (--{name}), its config.json (--config) or its sizes"
+            yield _problem((*at, name), said)
     for key, item in value.items():
         if key in properties:
             yield from _value(item, properties[key], (*at, key))
         else:
             yield _problem((*at, str(key)), _unknown(str(key), properties))
+
+
+def no_facts(value: Mapping[Any, Any]) -> str | None:
+    """What to say of a mapping that holds something else altogether."""
+    known = facts_schema()["properties"]
+    if not value or any(key in known for key in value):
+        return None
+    keys = ", ".join(str(shown(key)) for key in list(value)[:3])
+    return f"no key of it is a fact ({keys}{' …' if len(value) > 3 else ''}); facts are {listing(known)}"
 
 
 def _unknown(key: str, properties: Mapping[str, Any]) -> str:
@@ -88,7 +112,19 @@ def _number(value: object, schema: Mapping[str, Any], at: Pointer) -> Iterator[P
             return
     what = "a whole number" if whole else "a number"
     start = f"above {least}" if "exclusiveMinimum" in schema else f"from {least}"
-    yield _problem(at, f"{shown(value)} is not {what} {start} to {most}")
+    number = spelled_out(value, 1024 if at[-1:] == ("seq",) else 1000) if isinstance(value, str) else None
+    instead = "" if number is None else f"; write {number}"
+    yield _problem(at, f"{shown(value)} is not {what} {start} to {most}{instead}")
+
+
+def spelled_out(text: str, thousand: int = 1000) -> float | int | None:
+    """A number as people write it (8k, 7b, 8e9); None for what is none."""
+    found = NUMBER.fullmatch(text.strip().replace("_", ""))
+    if not found:
+        return None
+    scale = found.group(2).lower()
+    value = float(found.group(1)) * (thousand if scale == "k" else SCALES[scale])
+    return int(value) if value.is_integer() else value
 
 
 def _array(value: object, schema: Mapping[str, Any], at: Pointer) -> Iterator[Problem]:
@@ -103,7 +139,9 @@ def _word(value: object, schema: Mapping[str, Any], at: Pointer) -> Iterator[Pro
     values = schema.get("enum")
     if values is not None and value not in values:
         near = closest(value, values) if isinstance(value, str) else None
-        yield _problem(at, f"{shown(value)} is none of {listing(values)}{did_you_mean(near)}")
+        hint = HINTS.get(value.lower()) if at[-1:] == ("kind",) and isinstance(value, str) else None
+        rest = f"; {hint}" if hint else did_you_mean(near)
+        yield _problem(at, f"{shown(value)} is none of {listing(values)}{rest}")
     elif not isinstance(value, str) or not value:
         yield _problem(at, f"{shown(value)} is no text")
 
