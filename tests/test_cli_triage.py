@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -242,9 +243,13 @@ def test_powers_of_ten_are_numbers(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_closed_streams(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", None)
-    assert cli_triage.main(("--nonsense",)) == 2
-    assert capsys.readouterr().out == ""
+    with open("/dev/full", "w") as full:
+        for stream in (None, full):
+            monkeypatch.setattr(sys, "stderr", stream)
+            assert cli_triage.main(("--nonsense",)) == 2
+            assert capsys.readouterr().out == ""
+        with suppress(OSError):
+            full.close()
     monkeypatch.undo()
     monkeypatch.setattr(sys, "stdout", None)
     assert cli_triage.main(FOUR) == 2

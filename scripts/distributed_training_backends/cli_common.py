@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from distributed_training_backends.about import VERSION
@@ -156,8 +157,10 @@ def note(text: str) -> None:
     from distributed_training_backends.render.characters import visible
     from distributed_training_backends.render.redact import redact
 
-    if sys.stderr is not None:  # print would take standard output instead
-        print(visible(redact(text)), file=sys.stderr)
+    if sys.stderr is None:  # print would take standard output instead
+        return
+    with suppress(OSError):  # it is full or closed; the exit status still tells
+        print(visible(redact(text)), file=sys.stderr, flush=True)
 
 
 OTHER_PLACE = "; --output-file names another place"
