@@ -98,6 +98,7 @@ def sentence(words: str, facts: Facts, times: int, made: Fitted, asked: Question
 def smaller(facts: Facts) -> Iterator[tuple[str, Facts]]:
     """The facts as they are, and with less to do."""
     batch, task = facts.batch, facts.task
+    frozen = "fp16" if facts.precision == "fp16" else "bf16"
     yield "", facts
     if facts.wish is not None:
         yield f"without insisting on {facts.wish}", facts._replace(wish=None)
@@ -112,9 +113,9 @@ def smaller(facts: Facts) -> Iterator[tuple[str, Facts]]:
         half = batch._replace(seq=(batch.seq or 1) // 2)
         yield f"sequences of {half.seq}", facts._replace(batch=half)
     if task.kind in ("full", "continued"):
-        yield "LoRA (task.kind: lora)", facts._replace(task=adapters(facts, "lora"), weights="bf16")
+        yield "LoRA (task.kind: lora)", facts._replace(task=adapters(facts, "lora"), weights=frozen)
     if task.kind in ("full", "lora"):
-        yield "QLoRA (task.kind: qlora)", facts._replace(task=adapters(facts, "qlora"), weights="bf16")
+        yield "QLoRA (task.kind: qlora)", facts._replace(task=adapters(facts, "qlora"), weights=frozen)
 
 
 def larger(facts: Facts, times: int) -> Facts | None:
