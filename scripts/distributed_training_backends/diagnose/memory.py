@@ -1,0 +1,86 @@
+"""What the numbers of an out-of-memory message say: who holds the memory, and whether it is only in pieces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+_UNITS = {
+    "B": 2.0**-30,
+    "KiB": 2.0**-20,
+    "MiB": 2.0**-10,
+    "GiB": 1.0,
+    "TiB": 2.0**10,
+    "KB": 2.0**-20,
+    "MB": 2.0**-10,
+    "GB": 1.0,
+}
+_SIZE = r"([0-9]{1,9}(?:\.[0-9]{1,4})?) ?([KMGT]?i?B)"
+_PARTS = {
+    "asked": (rf"[Tt]ried to allocate {_SIZE}",),
+    "capacity": (rf"total capacity of {_SIZE}", rf"{_SIZE} total capacity"),
+    "free": (rf"of which {_SIZE} is free", rf"{_SIZE} free"),
+    "allocated": (rf"{_SIZE} is allocated by PyTorch", rf"{_SIZE} already allocated"),
+    "idle": (rf"{_SIZE} is reserved by PyTorch but unallocated",),
+    "reserved": (rf"{_SIZE} reserved in total by PyTorch",),
+}
+FRAGMENTED = 0.1  # of the capacity, lying idle although more than what was asked for
+FOREIGN = 0.1  # of the capacity, held by somebody else
+OVERHEAD = 2.0  # GiB that the CUDA context and NCCL take outside PyTorch's allocator
+
+
+class Memory(NamedTuple):
+    """The numbers of one message, in GiB."""
+
+    asked: float
+    capacity: float
+    free: float
+    allocated: float
+    idle: float
+
+    @property
+    def others(self) -> float:
+        """What is held outside PyTorch's allocator of this process."""
+        return self.capacity - self.free - self.allocated - self.idle
+
+    @property
+    def kind(self) -> str:
+        """Whether the memory is fragmented, taken by others, or full."""
+        if self.idle >= self.asked and self.idle > FRAGMENTED * self.capacity:
+            return "fragmented"
+        return "foreign" if self.others > max(FOREIGN * self.capacity, OVERHEAD) else "full"
+
+    @property
+    def said(self) -> str:
+        """The numbers in a line."""
+        line = (
+            f"{self.asked:.2f} GiB asked of {self.capacity:.2f} GiB: {self.allocated:.2f} allocated, "
+            f"{self.idle:.2f} reserved and idle, {self.free:.2f} free, {max(self.others, 0.0):.2f} held outside PyTorch"
+        )
+        return f"{line}; {_MEANING[self.kind]}"
+
+
+_MEANING = {
+    "fragmented": "the idle part would do if it were in one piece: fragmentation",
+    "foreign": "another process, or another rank on this GPU, holds part of it",
+    "full": "the memory is really full",
+}
+
+
+def read_memory(texts: Iterable[str]) -> Memory | None:
+    """Read the numbers of the first message that has them."""
+    for text in texts:
+        found = {name: _gib(patterns, text) for name, patterns in _PARTS.items()}
+        asked, capacity, allocated = found["asked"], found["capacity"], found["allocated"]
+        if asked is not None and capacity and allocated is not None:
+            idle = (
+                found["idle"] if found["idle"] is not None else max((found["reserved"] or allocated) - allocated, 0.0)
+            )
+            return Memory(asked, capacity, found["free"] or 0.0, allocated, idle)
+    return None
+
+
+def _gib(patterns: tuple[str, ...], text: str) -> float | None:
+    found = next((match for pattern in patterns if (match := re.search(pattern, text))), None)
+    return float(found.group(1)) * _UNITS.get(found.group(2), 1.0) if found else None

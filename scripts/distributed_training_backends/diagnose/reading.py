@@ -1,0 +1,160 @@
+"""From the bytes of a log to lines that can be read: decoded, without colours, out of JSON, with their rank.
+
+Everything streams: what is kept is the line in hand. A line may be as long as the whole log; it is cut where a word
+ends, so that the time and the memory stay bounded.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from distributed_training_backends.diagnose.prefixes import NO_SOURCE, Source, split_prefix
+
+LONGEST = 16_384  # code points of a piece of a line
+SEAM = 512  # a cut looks this far back for a space
+CONTROLS = 0.05  # a text has fewer control characters than this
+_ENDS = re.compile(r"\r\n|\n|\r")
+_ESCAPES = re.compile(
+    r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,500}(?:\x07|\x1b\\)|[@-Z\\-_]|[ -/]{1,2}[0-~])"
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+# Where loggers put the text of a record, and where it comes from.
+_TEXTS = (
+    "message",
+    "msg",
+    "log",
+    "text",
+    "event",
+    "content",
+    "error",
+    "exception",
+    "exc_info",
+    "stack_trace",
+    "traceback",
+)
+_RANKS = ("rank", "global_rank", "local_rank", "process_index")
+
+
+class Line(NamedTuple):
+    """A line, or a piece of one: its number in the log from 1, where it comes from, and what it says."""
+
+    number: int
+    source: Source
+    text: str
+
+
+def decoded(chunks: Iterable[bytes]) -> Iterator[str]:
+    """Decode: UTF-8, or UTF-16 where a mark or the zero bytes of plain text say so; what is neither is replaced."""
+    decoder: codecs.IncrementalDecoder | None = None
+    for chunk in chunks:
+        if not chunk:
+            continue
+        if decoder is None:
+            decoder = codecs.getincrementaldecoder(encoding_of(chunk))("replace")
+        yield decoder.decode(chunk)
+    if decoder is not None:
+        yield decoder.decode(b"", True)
+
+
+def encoding_of(start: bytes) -> str:
+    """Guess the encoding from the first bytes; PowerShell's redirection writes UTF-16."""
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    sample = start[:4096]
+    for encoding, blank in (("utf-16-le", sample[1::2]), ("utf-16-be", sample[0::2])):
+        if len(blank) > 8 and blank.count(0) > len(blank) * 0.6 and sample.count(0) < len(sample) * 0.6:
+            return encoding
+    return "utf-8-sig"
+
+
+def looks_binary(text: str) -> bool:
+    """Tell whether the start of what was read is no text at all."""
+    sample = text[:65_536]
+    strange = len(_CONTROL.findall(sample)) + sample.count("\ufffd")
+    return bool(sample) and strange > len(sample) * CONTROLS and strange > 8
+
+
+def raw_lines(texts: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Cut a stream into numbered lines. A lone carriage return ends a state of a progress bar, not a line."""
+    number, rest = 1, ""
+    for text in texts:
+        rest += text
+        held = "\r" if rest.endswith("\r") else ""  # the line feed that belongs to it may come next
+        start = 0
+        for end in _ENDS.finditer(rest, 0, len(rest) - len(held)):
+            yield from ((number, piece) for piece in pieces(rest[start : end.start()]))
+            number += end.group() != "\r"
+            start = end.end()
+        rest = rest[start:]
+        if len(rest) > LONGEST:
+            *done, rest = pieces(rest)
+            yield from ((number, piece) for piece in done)
+    yield from ((number, piece) for piece in pieces(rest.rstrip("\r")) if rest)
+
+
+def pieces(line: str) -> Iterator[str]:
+    """Cut a line that is too long, before a space if there is one near; the last piece is the rest."""
+    start = 0
+    while len(line) - start > LONGEST:
+        seam = line.rfind(" ", start + LONGEST - SEAM, start + LONGEST)
+        end = seam if seam > start else start + LONGEST
+        yield line[start:end]
+        start = end
+    yield line[start:] if start else line
+
+
+def clean_lines(texts: Iterable[str]) -> Iterator[Line]:
+    """Give the lines without colours, unpacked from JSON, and apart from the prefix that names their process."""
+    for number, raw in raw_lines(texts):
+        text = _ESCAPES.sub("", raw) if "\x1b" in raw else raw
+        if text.lstrip()[:1] in ('"', "{"):
+            unpacked = unpack(text)
+            if unpacked is not None:
+                source, parts = unpacked
+                yield from (line_of(number, part, source) for part in parts)
+                continue
+        yield line_of(number, text, NO_SOURCE)
+
+
+def line_of(number: int, text: str, source: Source) -> Line:
+    """Make a line of a text that may have prefixes."""
+    found, start = split_prefix(text)
+    return Line(number, found if found is not NO_SOURCE else source, text[start:] if start else text)
+
+
+def unpack(text: str) -> tuple[Source, list[str]] | None:
+    """Take the message out of a record of a JSON log, or the text out of a line of a notebook; None for other lines."""
+    bare = text.strip().removesuffix(",")
+    if not bare.endswith(('"', "}")):
+        return None
+    try:
+        value = json.loads(bare)
+    except (ValueError, RecursionError):
+        return None
+    source = source_of(value) if isinstance(value, dict) else NO_SOURCE
+    said = [value] if isinstance(value, str) else list(messages(value)) if isinstance(value, dict) else []
+    parts = [part for one in said for part in _ENDS.split(_ESCAPES.sub("", one)[:LONGEST])]
+    return (source, parts) if parts else None
+
+
+def messages(record: dict[str, Any]) -> Iterator[str]:
+    """Give the texts of a record, one level of nesting included."""
+    for name in _TEXTS:
+        value = record.get(name)
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list):
+            yield from (item for item in value if isinstance(item, str))
+        elif isinstance(value, dict):
+            yield from (item for key in _TEXTS if isinstance(item := value.get(key), str))
+
+
+def source_of(record: dict[str, Any]) -> Source:
+    """Tell which process wrote a record."""
+    rank = next((record[name] for name in _RANKS if isinstance(record.get(name), int)), None)
+    host = next((record[name] for name in ("host", "hostname", "node") if isinstance(record.get(name), str)), "")
+    return Source(host, None if isinstance(rank, bool) else rank) if rank is not None or host else NO_SOURCE

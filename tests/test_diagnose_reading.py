@@ -1,0 +1,147 @@
+"""The log reader: what a line is, whose it is, and that neither the cutting nor the noise changes what is found."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distributed_training_backends.diagnose import reading
+from distributed_training_backends.diagnose.prefixes import Source, split_prefix
+from distributed_training_backends.diagnose.reading import clean_lines, decoded, encoding_of, looks_binary, raw_lines
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\x1b"), max_size=40)
+LINES = st.lists(TEXTS, max_size=12)
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    """Cut bytes at these places."""
+    ends = sorted({place % (len(data) + 1) for place in places} | {len(data)})
+    return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def numbered(data: bytes, places: list[int]) -> list[tuple[int, str]]:
+    return list(raw_lines(decoded(cut(data, places))))
+
+
+@given(LINES, st.sampled_from(["\n", "\r\n"]), st.lists(st.integers(0, 400), max_size=6))
+@settings(max_examples=300)
+def test_lines_are_those_of_the_text_wherever_the_bytes_are_cut(lines: list[str], end: str, places: list[int]) -> None:
+    data = end.join([*lines, ""]).encode()
+    expected = [(number, line.removeprefix("\ufeff") if number == 1 else line) for number, line in enumerate(lines, 1)]
+    assert numbered(data, places) == expected
+
+
+@given(st.lists(TEXTS.map(lambda text: text.lstrip("\ufeff")), min_size=1, max_size=6))
+def test_utf_16_says_the_same_as_utf_8(lines: list[str]) -> None:
+    text = "\n".join(lines) + "\n"
+    assert numbered(text.encode("utf-16"), []) == list(raw_lines([text]))
+
+
+@given(st.lists(st.text("abc \r", max_size=20), max_size=6), st.lists(st.integers(0, 200), max_size=6))
+def test_states_of_a_progress_bar_are_on_the_line_of_the_bar(lines: list[str], places: list[int]) -> None:
+    data = "".join(f"{line}x\n" for line in lines).encode()
+    found = numbered(data, places)
+    assert found == numbered(data, [])
+    assert max((number for number, _ in found), default=0) == len(lines)
+
+
+@given(st.binary(max_size=400), st.lists(st.integers(0, 400), max_size=6))
+def test_any_bytes_can_be_read(data: bytes, places: list[int]) -> None:
+    numbers = [line.number for line in clean_lines(decoded(cut(data, places)))]
+    assert numbers == sorted(numbers)
+
+
+@given(st.integers(1, 60_000), st.sampled_from(["x", "word ", "é "]))
+@settings(max_examples=30)
+def test_a_long_line_comes_in_pieces_that_make_it_up(times: int, word: str) -> None:
+    text = word * times
+    pieces = list(raw_lines([text, "\n"]))
+    assert "".join(piece for _, piece in pieces) == text
+    assert {number for number, _ in pieces} == {1}
+    assert all(len(piece) <= reading.LONGEST for _, piece in pieces)
+
+
+@given(LINES, st.integers(0, 4000))
+def test_colours_and_prefixes_do_not_change_what_a_line_says(lines: list[str], rank: int) -> None:
+    bare = [line for line in lines if line.isascii() and line.isprintable() and split_prefix(line)[1] == 0]
+    bare = [line for line in bare if line[:1] not in ('"', "{") and line.lstrip()[:1] not in ('"', "{")]
+    noisy = "".join(f"[rank{rank}]: \x1b[1;31m{line}\x1b[0m\n" for line in bare)
+    found = list(clean_lines([noisy]))
+    assert [line.text for line in found] == bare
+    assert {line.source for line in found} <= {Source("", rank)}
+
+
+@pytest.mark.parametrize(
+    ("line", "source", "rest"),
+    [
+        ("[rank3]: Traceback", Source("", 3), "Traceback"),
+        ("[default0]:Traceback", Source("", 0), "Traceback"),
+        ('[rank12]:   File "x"', Source("", 12), '  File "x"'),
+        ("12: Traceback", Source("", 12), "Traceback"),
+        ("  3:   File", Source("", 3), "  File"),
+        ("[1,7]<stderr>: Traceback", Source("", 7), "Traceback"),
+        ("worker-2: Traceback", Source("worker-2", None), "Traceback"),
+        ("gpu07: [rank1]: Traceback", Source("gpu07", 1), "Traceback"),
+        ("10.1.2.3: Traceback", Source("10.1.2.3", None), "Traceback"),
+        ("ip-10-0-0-5: text", Source("ip-10-0-0-5", None), "text"),
+        ("trainer-1  | Traceback", Source("trainer-1", None), "Traceback"),
+        ("(RayTrainWorker pid=4711, ip=10.0.0.2) Traceback", Source("pid 4711", None), "Traceback"),
+        ("2024-05-01T10:00:00.123456789Z stderr F Traceback", Source(), "Traceback"),
+        ("2024-05-01 10:00:00,123 [rank0]: x", Source("", 0), "x"),
+        ("ValueError: a message", Source(), "ValueError: a message"),
+        ("fp16: true", Source(), "fp16: true"),
+        ("fsdp_version: 2", Source(), "fsdp_version: 2"),
+        ("[INFO] text", Source(), "[INFO] text"),
+        ("C:\\Users\\me\\train.py: error", Source(), "C:\\Users\\me\\train.py: error"),
+        (" 45%|####    | 9/20 [00:01<00:02]", Source(), " 45%|####    | 9/20 [00:01<00:02]"),
+    ],
+)
+def test_prefixes_of_launchers_and_schedulers(line: str, source: Source, rest: str) -> None:
+    found, start = split_prefix(line)
+    assert (found, line[start:]) == (source, rest)
+
+
+def test_records_of_a_json_log_give_their_message_and_rank() -> None:
+    record = {"time": "…", "level": "ERROR", "rank": 5, "message": "ValueError: no\nsecond line"}
+    docker = {"log": "\u001b[31mRuntimeError: x\u001b[0m\n", "stream": "stderr"}
+    found = list(clean_lines([json.dumps(record) + "\n" + json.dumps(docker) + "\n"]))
+    assert [(line.number, line.source.rank, line.text) for line in found] == [
+        (1, 5, "ValueError: no"),
+        (1, 5, "second line"),
+        (2, None, "RuntimeError: x"),
+        (2, None, ""),
+    ]
+
+
+def test_the_traceback_in_a_notebook_is_read_line_by_line() -> None:
+    notebook = json.dumps({"outputs": [{"traceback": ["\u001b[0;31mValueError\u001b[0m: no"]}]}, indent=1)
+    assert "ValueError: no" in [line.text for line in clean_lines([notebook])]
+
+
+def test_a_config_on_a_line_of_its_own_is_no_record() -> None:
+    line = '{"train_batch_size": 8, "bf16": {"enabled": true}}'
+    assert [found.text for found in clean_lines([line])] == [line]
+
+
+@pytest.mark.parametrize(
+    ("data", "encoding"),
+    [
+        (b"plain text", "utf-8-sig"),
+        (b"\xef\xbb\xbftext", "utf-8-sig"),
+        ("text of a log\n".encode("utf-16-le"), "utf-16-le"),
+        ("text of a log\n".encode("utf-16-be"), "utf-16-be"),
+        ("text".encode("utf-16"), "utf-16"),
+        (b"\0" * 64, "utf-8-sig"),
+    ],
+)
+def test_the_encoding_is_that_of_the_first_bytes(data: bytes, encoding: str) -> None:
+    assert encoding_of(data) == encoding
+
+
+def test_what_is_no_text_is_told_from_text() -> None:
+    assert looks_binary(bytes(range(256)).decode("utf-8", "replace") * 10)
+    assert not looks_binary("Zeile mit Umlauten äöü\n" * 10 + "\x1b[31mred\x1b[0m")
+    assert not looks_binary("")
