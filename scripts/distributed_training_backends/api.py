@@ -1,6 +1,6 @@
 """What the doors call: validate files or texts, list and explain rules, look up. Nothing here prints or exits."""
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from os.path import dirname, exists, isdir, join, normpath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -26,6 +26,7 @@ from distributed_training_backends.validate import Options, Unit
 from distributed_training_backends.versions import nearest, parse
 
 if TYPE_CHECKING:
+    from distributed_training_backends.model_diagnose import DiagnoseReport
     from distributed_training_backends.model_triage import TriageReport
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "Targets",
     "about_targets",
     "default_targets",
+    "diagnose",
     "editor_schema",
     "explain",
     "facts_in",
@@ -230,6 +232,41 @@ def explain(code: str) -> str | None:
     catalog.load()
     rule = RULES.get(code.upper())
     return f"{rule.code} {rule.name}\n\n{rule.documentation}\n\nSee {rule.page}\n" if rule else None
+
+
+def diagnose(
+    log: str | Iterable[bytes] = "",
+    symptoms: Sequence[str] = (),
+    configs: Mapping[str, str] | None = None,
+    launch: str = "",
+    versions: str = "",
+    targets: Targets | None = None,
+) -> "DiagnoseReport":
+    """Find why a run failed: from its log (a text, or a stream of bytes), symptoms (SYMPTOMS, or words), and context.
+
+    `configs` are texts by path, `launch` is the command line, `versions` what `accelerate env`, `ds_report`, `pip list`
+    or torch's collect_env print. Releases that none of them names are taken from `targets`.
+    """
+    from distributed_training_backends.diagnose import answer, circumstances, question, reading
+
+    texts = pieces_of(log) if isinstance(log, str) else reading.decoded(log)
+    told = circumstances.releases(versions)
+    chosen = (targets or default_targets())._replace(**{name: told[name] for name in Targets._fields if name in told})
+    report = judged_together(configs, chosen, circumstances.settings([launch])) if configs else None
+    return answer.diagnose(question.Question(texts, chosen, tuple(symptoms), configs or {}, launch, versions, report))
+
+
+def pieces_of(text: str, size: int = 1 << 16) -> Iterator[str]:
+    """Give a text in pieces, so that no second copy of a large one is made."""
+    return (text[start : start + size] for start in range(0, len(text), size))
+
+
+def judged_together(configs: Mapping[str, str], targets: Targets, launch: Mapping[str, str]) -> Report:
+    """What the validator says of configs that belong together, and of what the launch command gives."""
+    count = launch.get("processes", "")
+    context = Context(num_processes=int(count) if count.isdecimal() and int(count) else None)
+    sources = [one for path, text in configs.items() for one in parsed(from_text(path, text), None)]
+    return judged(sources, Options(targets=targets, context=context), lambda _: None)
 
 
 def look_up(

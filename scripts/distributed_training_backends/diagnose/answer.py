@@ -1,0 +1,180 @@
+"""From ranked candidates to the report: what is shown, with its evidence, its repairs and its checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from distributed_training_backends.diagnose.circumstances import holds, reading
+from distributed_training_backends.diagnose.memory import read_memory
+from distributed_training_backends.diagnose.question import Clues, Question, gather
+from distributed_training_backends.diagnose.ranking import Candidate, rank
+from distributed_training_backends.diagnose.scan import Hit
+from distributed_training_backends.diagnose.wording import phrase, shared_words
+from distributed_training_backends.knowledge.signatures import CONSEQUENCE, REMARK, by_id, collect, families, signatures
+from distributed_training_backends.model_diagnose import (
+    Cause,
+    ConfigFix,
+    DiagnoseReport,
+    DiagnoseVerdict,
+    Evidence,
+    Failure,
+)
+
+HIGH, MEDIUM, LEAST = 0.8, 0.4, 0.03  # of the confidence
+SUREST = 0.98  # nothing in a log proves a cause
+MOST = 5  # causes
+QUOTED = 300  # code points of an exception in the summary
+MOST_NOTES, MOST_EVIDENCE = 6, 4
+
+
+def diagnose(question: Question) -> DiagnoseReport:
+    """Answer a question."""
+    clues = gather(question)
+    if clues.scan.binary:
+        return empty(question, clues, "unreadable", "the log is no text: nothing can be read in it")
+    if not failing(clues):
+        return empty(question, clues, "no-failure", "no failure in it, and no symptom was named")
+    causes = tuple(cause_of(candidate, clues) for candidate in shown(rank(clues)))
+    verdict: DiagnoseVerdict = "unknown"
+    if causes:
+        verdict = "suspicion" if causes[0].level == "low" else "cause"
+    sure = verdict == "cause" and causes[0].level == "high"
+    return DiagnoseReport(
+        verdict,
+        summary_of(causes, clues.failure),
+        clues.failure,
+        causes,
+        tuple(notes(clues, bool(causes)))[:MOST_NOTES],
+        () if sure else tuple(collect(clues.symptoms)),
+        tuple(sorted(clues.facts.items())),
+        question.targets,
+        clues.scan.lines,
+    )
+
+
+def empty(question: Question, clues: Clues, verdict: DiagnoseVerdict, summary: str) -> DiagnoseReport:
+    """The report that names no cause."""
+    run = tuple(sorted(clues.facts.items()))
+    return DiagnoseReport(verdict, summary, None, (), (), (), run, question.targets, clues.scan.lines)
+
+
+def failing(clues: Clues) -> bool:
+    """Tell whether anything went wrong at all: warnings that healthy runs print too are no failure."""
+    if clues.described or clues.symptoms or clues.failure is not None:
+        return True
+    harmless = {text for one in signatures() if one.level == REMARK for text in one.messages}
+    serious = {text for one in signatures() if one.level != REMARK for text in one.messages}
+    return any(text in serious and text not in harmless for text in clues.hits)
+
+
+def shown(found: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates that are worth a look; consequences and remarks are told in notes, not as causes."""
+    telling = [one for one in found if one.signature.level not in (CONSEQUENCE, REMARK)]
+    return [one for one in telling[:MOST] if one.confidence >= LEAST]
+
+
+def cause_of(candidate: Candidate, clues: Clues) -> Cause:
+    """Describe one candidate."""
+    one = candidate.signature
+    confidence = round(min(candidate.confidence, SUREST), 2)
+    return Cause(
+        id=one.id,
+        code=one.family,
+        family=families()[one.family].name,
+        title=one.title,
+        confidence=confidence,
+        level="high" if confidence >= HIGH else "medium" if confidence >= MEDIUM else "low",
+        why=one.cause,
+        evidence=tuple(evidence(candidate, clues)),
+        fix=one.fix,
+        fixes=tuple(fixes(candidate)),
+        verify=one.verify,
+        rules=one.rules,
+        reference=one.reference,
+    )
+
+
+def evidence(candidate: Candidate, clues: Clues) -> Iterator[Evidence]:
+    """What speaks for a candidate: messages, words, the run, findings."""
+    seen = {(one.source, one.line): one for one in (of_hit(where, hit, clues) for where, hit in candidate.hits[:8])}
+    yield from list(seen.values())[:MOST_EVIDENCE]
+    one = candidate.signature
+    if clues.failure and not candidate.hits and any(part in clues.origin for part in one.origins):
+        yield Evidence("log", clues.failure.line or 0, f"raised in {clues.origin}: {first_line(clues.failure)}")
+    phrases = [phrase(text) for text in (*one.words, *(by_id()[one.like].words if one.like else ()))]
+    words = shared_words(one, phrases, clues.words) if clues.described else ()
+    if words and not candidate.hits:
+        yield Evidence("symptom", 0, ", ".join(words))
+    conditions = (*one.likelier, *one.known, *(one.needs if one.known or one.repaired else ()))
+    run = dict.fromkeys(part for text in conditions if holds(text, clues.facts) for part in reading(text, clues.facts))
+    if run:
+        yield Evidence("run", 0, ", ".join(run))
+    if clues.symptoms & set(one.symptoms):
+        yield Evidence("symptom", 0, ", ".join(sorted(clues.symptoms & set(one.symptoms))))
+    yield from (Evidence(path, finding.place.line, finding.message) for path, finding in candidate.findings)
+
+
+def of_hit(where: str, hit: Hit, clues: Clues) -> Evidence:
+    """Where a message stands, how often, and by which ranks; an exception says more than the code that it quotes."""
+    raised = [spot for spot in hit.spots if any(one.line <= spot.line <= one.end for one in clues.scan.raised)]
+    spot = (raised or hit.spots)[0]
+    ranks = sorted({source.rank for source in hit.sources if source.rank is not None})
+    return Evidence(where, spot.line, spot.text, hit.times, tuple(ranks))
+
+
+def fixes(candidate: Candidate) -> Iterator[ConfigFix]:
+    """The repairs that the validator proposes for the places that support a candidate."""
+    for path, finding in candidate.findings:
+        if finding.fix is not None:
+            yield ConfigFix(path, finding.code, finding.place.line, finding.fix)
+
+
+def summary_of(causes: Sequence[Cause], failure: Failure | None) -> str:
+    """The answer in one line."""
+    what = first_line(failure)
+    if not causes:
+        return f"no known cause{': ' + what if what else ''}"
+    best = causes[0]
+    others = f"; {len(causes) - 1} less likely" if len(causes) > 1 else ""
+    sure = "" if best.level == "high" else "probably: " if best.level == "medium" else "possibly: "
+    return f"{sure}{best.title} ({best.confidence:.0%}){others}"
+
+
+def first_line(failure: Failure | None) -> str:
+    """What failed, in a line."""
+    if failure is None:
+        return ""
+    place = f"line {failure.line}: " if failure.line else ""
+    if failure.exception:
+        return f"{place}{failure.exception.splitlines()[0][:QUOTED]}"
+    return f"{place}a process ended with exit code {failure.exit_code}" if failure.exit_code is not None else ""
+
+
+def notes(clues: Clues, named: bool) -> Iterator[str]:
+    """What else the log tells: numbers of memory, what follows from the failure, and harmless warnings."""
+    memory = read_memory(spot.text for _, hit in clues.hits.values() for spot in hit.spots)
+    if memory is not None:
+        yield f"GPU memory: {memory.said}"
+    yield from other_failures(clues)
+    for level, meaning in ((CONSEQUENCE, "follows from the first failure"), (REMARK, "healthy runs print it too")):
+        found = hits_of(level, clues.hits)
+        if found and (named or level == CONSEQUENCE):
+            places = ", ".join(str(hit.spots[0].line) for hit in found[:4])
+            yield f"line {places}: {found[0].spots[0].text[:120]}: {meaning}"
+
+
+def other_failures(clues: Clues) -> Iterator[str]:
+    """Another exception that has nothing to do with the first one."""
+    first = clues.failure
+    related = {first.exception, first.raised_as} if first else set()
+    later = [one for one in clues.scan.raised if one.after < 0 and one.text not in related]
+    if first and first.exception and later:
+        more = f" and {len(later) - 1} more" if len(later) > 1 else ""
+        yield f"later, at line {later[0].line}: {later[0].text.splitlines()[0][:160]}{more}"
+
+
+def hits_of(level: int, hits: Mapping[str, tuple[str, Hit]]) -> list[Hit]:
+    """The messages of one level in the log, in its order."""
+    texts = {text for one in signatures() if one.level == level for text in one.messages}
+    found = [hit for text, (where, hit) in hits.items() if text in texts and where == "log"]
+    return sorted(found, key=lambda hit: hit.spots[0].line)

@@ -1,0 +1,144 @@
+"""What is asked, read into clues: the log, the description, the run and what the validator found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import NamedTuple
+
+from distributed_training_backends.diagnose.circumstances import releases, settings
+from distributed_training_backends.diagnose.failing import first_failure
+from distributed_training_backends.diagnose.scan import Hit, Scan, Scanner
+from distributed_training_backends.diagnose.templates import Index, Template
+from distributed_training_backends.diagnose.wording import occurs, words_of
+from distributed_training_backends.knowledge.signatures import complaints, signatures, symptom_words, telling
+from distributed_training_backends.model import Finding, Report, Severity, Targets
+from distributed_training_backends.model_diagnose import SYMPTOMS, Failure
+
+HEAD = "Traceback (most recent call last)"
+_BARRIER = re.compile(r"world_size=([0-9]{1,7}), worker_count=([0-9]{1,7})")
+MOST_LINES = 3  # of a text that counts as a description of somebody's own
+# Lines that people do not write: of a logger, a progress bar, a training loop, a frame of a traceback.
+_LOGGED = re.compile(
+    r"^\s*(?:\[?(?:rank|default)?[0-9]|[IWEF][0-9]{4} |\{[\"']|[0-9]+%|(?:step|epoch|iter)\w* [0-9]|File \")",
+    re.MULTILINE | re.IGNORECASE,
+)
+
+
+class Question(NamedTuple):
+    """A diagnosis that is asked for. `configs` are the texts by path, `report` what the validator says of them."""
+
+    log: Iterable[str]
+    targets: Targets
+    symptoms: tuple[str, ...] = ()
+    configs: Mapping[str, str] = {}
+    launch: str = ""
+    versions: str = ""
+    report: Report | None = None
+
+
+class Clues(NamedTuple):
+    """What speaks for and against causes.
+
+    `described` says that `words` are somebody's own, `asked` that they were given as a symptom; otherwise they are
+    those of the exception in the log, which was raised in the file `origin`.
+    """
+
+    scan: Scan
+    hits: Mapping[str, tuple[str, Hit]]
+    words: frozenset[str] = frozenset()
+    described: bool = False
+    asked: bool = False
+    symptoms: frozenset[str] = frozenset()
+    implied: frozenset[str] = frozenset()
+    facts: Mapping[str, str] = {}
+    findings: tuple[tuple[str, Finding], ...] = ()
+    failure: Failure | None = None
+    origin: str = ""
+
+    @property
+    def rules(self) -> frozenset[str]:
+        """The codes of the rules that found something."""
+        return frozenset(finding.code for _, finding in self.findings)
+
+
+@cache
+def index() -> Index:
+    """Every message that some signature knows."""
+    texts = {text for signature in signatures() for text in (*signature.messages, *signature.hints)}
+    return Index(Template(text) for text in sorted(texts))
+
+
+@cache
+def telling_index() -> Index:
+    """What marks a line that tells releases or settings."""
+    return Index(Template(text) for text in telling())
+
+
+def gather(question: Question) -> Clues:
+    """Read everything that was given."""
+    scan = Scanner(index(), telling_index()).scan(question.log)
+    said = "\n".join(text for text in question.symptoms if text not in SYMPTOMS)
+    spoken = Scanner(index(), Index([])).scan([said])
+    own = said or (scan.whole or "" if is_description(scan) else "")
+    failure = first_failure(scan)
+    words = words_of(own) if own else words_of(failure.exception if failure else "")
+    texts = (*question.configs.values(), question.launch, said, scan.whole or "", scan.told)
+    numbers = (question.versions, *texts)
+    return Clues(
+        scan,
+        {text: ("symptom", hit) for text, hit in spoken.hits.items()}
+        | {text: ("log", hit) for text, hit in scan.hits.items()},
+        words,
+        bool(own),
+        bool(said),
+        frozenset(text for text in question.symptoms if text in SYMPTOMS),
+        implied(words) if own else frozenset(),
+        facts_of(texts, numbers) | joined((said, *(spot.text for hit in scan.hits.values() for spot in hit.spots))),
+        found_by_rules(question.report),
+        failure,
+        origin_of(scan, failure),
+    )
+
+
+def origin_of(scan: Scan, failure: Failure | None) -> str:
+    """The file that raised what failed first, with slashes."""
+    files = (one.file or "" for one in scan.raised if failure is not None and one.line == failure.line)
+    return next(files, "").replace("\\", "/")
+
+
+def implied(words: frozenset[str]) -> frozenset[str]:
+    """The symptoms that a description tells in its own words."""
+    return frozenset(name for name, stems in symptom_words().items() if any(occurs(stem, words) for stem in stems))
+
+
+def facts_of(texts: Iterable[str], numbers: Iterable[str]) -> dict[str, str]:
+    """Settings and releases; what comes first counts."""
+    known: dict[str, str] = {}
+    for text in numbers:
+        known = releases(text) | known
+    return settings(texts) | known
+
+
+def joined(texts: Iterable[str]) -> dict[str, str]:
+    """Whether more or fewer processes came to the first barrier than were expected: fewer have not found the way."""
+    found = next((match for text in texts if (match := _BARRIER.search(text))), None)
+    if found is None:
+        return {}
+    expected, came = int(found.group(1)), int(found.group(2))
+    return {"barrier": "more" if came > expected else "fewer"} if came != expected else {}
+
+
+def found_by_rules(report: Report | None) -> tuple[tuple[str, Finding], ...]:
+    """The errors and warnings of the validator, with the path of their file."""
+    files = report.files if report else ()
+    return tuple((file.path, one) for file in files for one in file.findings if one.severity is not Severity.INFO)
+
+
+def is_description(scan: Scan) -> bool:
+    """Tell whether a short text is what somebody says about a failure, or the one line of it, and not a log."""
+    text = scan.whole
+    if not text or HEAD in text or text.count("\n") > MOST_LINES or _LOGGED.search(text):
+        return False
+    return bool(re.search(complaints(), text, re.IGNORECASE)) or bool(scan.raised)
