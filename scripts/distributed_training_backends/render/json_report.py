@@ -47,12 +47,12 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "column": place.column,
         "end_line": place.end_line,
         "end_column": place.end_column,
-        "fix": _fix(finding.fix) if finding.fix else None,
+        "fix": fix_data(finding.fix) if finding.fix else None,
         "reference": finding.reference,
     }
 
 
-def _fix(fix: Fix) -> dict[str, Any]:
+def fix_data(fix: Fix) -> dict[str, Any]:
     return {
         "applicability": fix.applicability.value,
         "title": fix.title,

@@ -47,7 +47,7 @@ def _finding(finding: Finding) -> Finding:
     return finding._replace(
         message=redact(finding.message),
         place=_place(finding.place),
-        fix=_fix(finding.fix) if finding.fix else None,
+        fix=redact_fix(finding.fix) if finding.fix else None,
         related=tuple(_place(place) for place in finding.related),
     )
 
@@ -56,7 +56,7 @@ def _place(place: Place) -> Place:
     return place._replace(pointer=redact(place.pointer))
 
 
-def _fix(fix: Fix) -> Fix:
+def redact_fix(fix: Fix) -> Fix:
     """Mask a fix; one that would write masked text over a secret may be looked at, not applied."""
     edits = tuple(Edit(edit.start, edit.end, redact(edit.text)) for edit in fix.edits)
     applicability = fix.applicability if edits == fix.edits else Applicability.DISPLAY

@@ -1,0 +1,132 @@
+"""The answer to a diagnosis, for people and as JSON (data/schemas/diagnose_report.schema.json)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from distributed_training_backends.model_diagnose import Cause, ConfigFix, DiagnoseReport, Evidence, Failure
+from distributed_training_backends.render.characters import visible
+from distributed_training_backends.render.json_report import fix_data
+from distributed_training_backends.render.redact import redact, redact_fix
+from distributed_training_backends.render.style import Style
+
+FORMAT_VERSION = 1
+CONCISE = 3  # causes, and places of evidence for each
+SHORT, LONG = 200, 700  # code points of a line of evidence
+COLOURS = {"high": "red", "medium": "yellow", "low": "blue"}
+
+
+def diagnose_data(report: DiagnoseReport, full: bool = True) -> dict[str, Any]:
+    """Give the report as plain data; the order of the keys is part of the contract."""
+    causes = report.causes if full else report.causes[:CONCISE]
+    return {
+        "version": FORMAT_VERSION,
+        "verdict": report.verdict,
+        "summary": redact(report.summary),
+        "failure": _failure(report.failure, full) if report.failure else None,
+        "causes": [_cause(cause, full) for cause in causes],
+        "notes": [redact(note) for note in report.notes],
+        "collect": list(report.collect),
+        "run": dict(report.run),
+        "targets": dict(report.targets.items()),
+        "lines": report.lines,
+    }
+
+
+def _failure(failure: Failure, full: bool) -> dict[str, Any]:
+    said = {"exception": shortened(failure.exception, full), "raised_as": shortened(failure.raised_as, full)}
+    return {**failure._asdict(), **said}
+
+
+def _cause(cause: Cause, full: bool) -> dict[str, Any]:
+    seen = cause.evidence if full else cause.evidence[:CONCISE]
+    return {
+        **cause._asdict(),
+        "why": redact(cause.why),
+        "evidence": [_evidence(one, full) for one in seen],
+        "fixes": [_config_fix(one) for one in cause.fixes],
+        "rules": list(cause.rules),
+    }
+
+
+def _evidence(one: Evidence, full: bool) -> dict[str, Any]:
+    return {**one._asdict(), "text": shortened(one.text, full), "ranks": list(one.ranks)}
+
+
+def _config_fix(one: ConfigFix) -> dict[str, Any]:
+    return {"path": one.path, "code": one.code, "line": one.line, "fix": fix_data(redact_fix(one.fix))}
+
+
+def shortened(text: str, full: bool) -> str:
+    """Mask and cut what a log says."""
+    masked = redact(text)
+    most = LONG if full else SHORT
+    return masked if len(masked) <= most else f"{masked[:most]}…"
+
+
+def render_diagnose(report: DiagnoseReport, output_format: str, style: Style, full: bool) -> str:
+    """Write the report as text or JSON; the JSON in ASCII, which every terminal and pipe can carry."""
+    if output_format == "json":
+        return json.dumps(diagnose_data(report, full), indent=2) + "\n"
+    return "\n".join(_lines(diagnose_data(report, full), style)) + "\n"
+
+
+def _lines(data: dict[str, Any], style: Style) -> Iterator[str]:
+    yield style.paint(visible(data["summary"]), "bold")
+    first = first_failure_line(data["failure"]) if data["failure"] else ""
+    if first:
+        yield f"first failure: {visible(first)}"
+    for number, cause in enumerate(data["causes"], 1):
+        yield ""
+        yield from _cause_lines(number, cause, style)
+    if data["notes"] or data["collect"]:
+        yield ""
+    for note in data["notes"]:
+        yield f"{style.paint('note:', 'yellow')} {visible(note)}"
+    if data["collect"]:
+        yield "to tell more:"
+        yield from (f"  - {step}" for step in data["collect"])
+
+
+def first_failure_line(failure: dict[str, Any]) -> str:
+    """What failed first, and where, in one line."""
+    rank = f"rank {failure['rank']}" if failure["rank"] is not None else ""
+    line = f"line {failure['line']}" if failure["line"] else ""
+    ended = f"exit code {failure['exit_code']}" if failure["exit_code"] is not None else ""
+    place = ", ".join(part for part in (rank, failure["host"], line, ended) if part)
+    return ": ".join(part for part in (place, failure["exception"].split("\n")[0]) if part)
+
+
+def _cause_lines(number: int, cause: dict[str, Any], style: Style) -> Iterator[str]:
+    level = style.paint(f"{cause['level']}, {cause['confidence']:.0%}", COLOURS[cause["level"]])
+    yield f"{number}. {style.paint(cause['title'], 'bold')} [{level}] ({cause['family']})"
+    yield f"   why:   {visible(cause['why'])}"
+    for one in cause["evidence"]:
+        yield f"   seen:  {visible(seen(one))}"
+    yield f"   fix:   {visible(cause['fix'])}"
+    for one in cause["fixes"]:
+        yield f"   edit:  {visible(one['path'])}:{one['line']}: {visible(one['fix']['title'])} ({one['code']})"
+    yield f"   check: {visible(cause['verify'])}"
+    if cause["reference"]:
+        yield f"   see:   {style.paint(cause['reference'], 'cyan')}"
+
+
+def seen(one: dict[str, Any]) -> str:
+    """A piece of evidence in one line."""
+    place = f"{one['source']} line {one['line']}" if one["line"] else one["source"]
+    times = f", {one['times']} times" if one["times"] > 1 else ""
+    ranks = f", ranks {_spans(one['ranks'])}" if one["ranks"] else ""
+    return f"{place}{times}{ranks}: {one['text']}"
+
+
+def _spans(ranks: list[int]) -> str:
+    """Write 0, 1, 2, 5 as "0-2, 5"."""
+    spans: list[list[int]] = []
+    for rank in ranks:
+        if spans and rank == spans[-1][1] + 1:
+            spans[-1][1] = rank
+        else:
+            spans.append([rank, rank])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
