@@ -35,7 +35,7 @@ from distributed_training_backends.about import DESCRIPTION, NAME, VERSION
 from distributed_training_backends.render.characters import visible
 from distributed_training_backends.render.redact import redact
 
-from . import lookup_reference, prompts, resources, stdio, triage_backend, validate_config
+from . import diagnose_failure, lookup_reference, prompts, resources, stdio, triage_backend, validate_config
 from .arguments import checked
 from .shared import compact
 from .skills_extension import Skills
@@ -44,11 +44,13 @@ from .tool import CallError, Tool
 TITLE = "Distributed training backends"
 INSTRUCTIONS = f"""\
 Checks configs of Hugging Face Accelerate, DeepSpeed, FSDP and the Transformers Trainer against given releases, \
-chooses backends, and looks up how they work. validate_config: before a launch, or when a setting seems ignored. \
-triage_backend: which backend, does it fit, what config. lookup_reference: a key, flag, class, rule code, error line \
-or question. Pass texts, not paths, and the releases that will run. Playbook: {resources.uri_of("SKILL.md")}"""
+chooses backends, explains failures. validate_config: before a launch, or when a setting seems ignored. \
+triage_backend: which backend, does it fit, what config. diagnose_failure: a log, a hang, a wrong or slow run. \
+lookup_reference: a key, flag, class, code, error line, question. Pass texts, not paths, and the releases that will \
+run. Playbook: {resources.uri_of("SKILL.md")}"""
 TOOLS: Mapping[str, Tool] = {
-    tool.name: tool for tool in (validate_config.TOOL, triage_backend.TOOL, lookup_reference.TOOL)
+    tool.name: tool
+    for tool in (validate_config.TOOL, triage_backend.TOOL, diagnose_failure.TOOL, lookup_reference.TOOL)
 }
 READS_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 DAY = CacheHint(ttl_ms=86_400_000, scope="public")  # what is listed changes only with a new release

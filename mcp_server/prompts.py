@@ -44,8 +44,9 @@ Find out why this training run failed or hangs, and mend it.
 {facts(known)}
 
 1. Find the first error of the first process that failed; what other processes say later is often only an echo.
-2. Call lookup_reference with that line, without paths, addresses and numbers that are particular to the run. What
-   hangs or says nothing: {uri_of("references/troubleshooting.md")}.
+2. Call diagnose_failure with the whole log, or the symptom where it hangs or says nothing, the config, the launch
+   command and the releases. What the likeliest cause names as reference is in {uri_of("references/troubleshooting.md")}
+   or another page; lookup_reference gives the section alone.
 3. Call validate_config with the text of the config and the releases that ran: a setting that is ignored or refused is
    a frequent cause.
 4. Name the cause and what shows it. If two causes are possible, say which check tells them apart.

@@ -16,9 +16,11 @@ from mcp.client import Client
 from mcp_server import app
 from mcp_server.app import TOOLS, answered, server
 from mcp_server.arguments import fits
+from tests.capture_failures import logs
 from tests.mcp_calls import ACCELERATE, CLEAN, DEEPSPEED, MODES, call, refused, text_of
 
 from distributed_training_backends import api, cli
+from distributed_training_backends.model_diagnose import SYMPTOMS
 from rule_examples import all_cases
 
 pytestmark = pytest.mark.anyio
@@ -34,6 +36,7 @@ MANY: dict[str, Any] = {
     "facts": "hardware: {inter_gbit: 25, cpu_ram_gib: 512, nvme_gib: 4000}\nbatch: {seq: 32768, accumulation: 4}\n",
 }
 SMALL: dict[str, Any] = {"model": "llama-3-70b", "gpu": "T4", "facts": "hardware: {cpu_ram_gib: 64}"}
+LOG = logs()["batch-arithmetic"]
 SECRET = "hf_" + "aBcDeFgHiJkLmNoPqRsT"
 
 
@@ -226,6 +229,9 @@ def test_default_answers_keep_to_the_budget() -> None:
         "triage_backend": [EIGHT, MANY, {**MANY, "candidate": "zero3-offload-nvme"}, {**MANY, "limit": 50}, SMALL],
     }
     longest["validate_config"].append({"config": ACCELERATE, "deepspeed_config": DEEPSPEED})
+    longest["diagnose_failure"] = [{"log": log} for log in logs().values()]
+    longest["diagnose_failure"] += [{"symptom": symptom} for symptom in SYMPTOMS]
+    longest["diagnose_failure"].append({"log": LOG * 400, "config": large(900), "deepspeed_config": DEEPSPEED})
     for cases in all_cases().values():
         longest["validate_config"] += [{"config": example.files[0][1]} for example in cases]
     for tool, calls in longest.items():
@@ -237,8 +243,12 @@ def test_default_answers_keep_to_the_budget() -> None:
 @pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize("detail", ["concise", "full"])
 def test_answers_are_as_their_schema_says(tool: str, detail: str) -> None:
-    calls = {"validate_config": {"config": ACCELERATE}, "lookup_reference": {"query": "zero stage 3"}}
-    given = {**calls, "triage_backend": EIGHT}[tool]
+    given = {
+        "validate_config": {"config": ACCELERATE},
+        "diagnose_failure": {"log": LOG, "config": ACCELERATE},
+        "triage_backend": EIGHT,
+        "lookup_reference": {"query": "zero stage 3"},
+    }[tool]
     answer = answered(tool, {**given, "detail": detail, "limit": 2}).structured_content
     Draft202012Validator(TOOLS[tool].outputs).validate(answer)
     assert next(iter(answer)) == "summary"
@@ -280,11 +290,13 @@ def nulls(value: Any) -> Any:
         ("validate_config", {"config": CLEAN, "offset": -1}, ["offset is -1; write a whole number from 0"]),
         ("validate_config", {"config": CLEAN, "torch_version": "latest"}, ["torch_version is 'latest'", "1.10.1"]),
         ("validate_config", {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}, ["no argument 'a', 'b', 'c'. It"]),
+        ("diagnose_failure", {}, ["needs a log or a symptom"]),
+        ("diagnose_failure", {"log": "logs/run.log"}, ["log is the name of a file", "pass the text"]),
         ("lookup_reference", {"query": "  "}, ["the query is empty"]),
         ("lookup_reference", {"query": "x" * 20_000}, ["not a log"]),
         ("lookup_reference", {"question": "x"}, ["has no argument 'question'", "needs 'query'"]),
         ("lookup_refernce", {"query": "x"}, ["there is no tool 'lookup_refernce'; did you mean lookup_reference?"]),
-        ("explain", {}, ["there is no tool 'explain'; there are validate_config, triage_backend, lookup_reference"]),
+        ("explain", {}, ["there is no tool 'explain'; there are validate_config, triage_backend, diagnose_failure"]),
         ("triage_backend", {"gpu": "T4"}, ["model"]),
         ("triage_backend", {**EIGHT, "seq": 0}, ["seq is 0; write a whole number from 1"]),
         ("triage_backend", {**EIGHT, "gpu": "Voodoo-2"}, ["/hardware/gpu", "Voodoo-2", "gpu_memory_gib"]),
@@ -333,6 +345,15 @@ async def test_secrets_are_not_repeated(client: Client) -> None:
         assert SECRET not in await refused(client, "validate_config", arguments)
     answer = await call(client, "lookup_reference", {"query": f"error: token={SECRET}"})
     assert SECRET not in json.dumps(answer)
+
+
+async def test_a_failure_is_diagnosed_from_its_text(client: Client) -> None:
+    answer = await call(client, "diagnose_failure", {"log": f"token={SECRET}\n{LOG}"})
+    assert answer["causes"][0]["reference"] == "references/troubleshooting.md#check-batch-related-parameters"
+    assert answer["causes"][0]["evidence"][0].startswith("log line ")
+    assert (answer["verdict"], "next_offset" in answer, SECRET in json.dumps(answer)) == ("cause", True, False)
+    fine = await call(client, "diagnose_failure", {"log": "step 1 loss 2.0\nall done\n"})
+    assert (fine["verdict"], fine["causes"]) == ("no-failure", [])
 
 
 async def test_our_own_mistake_is_an_answer_too(monkeypatch: pytest.MonkeyPatch, client: Client) -> None:

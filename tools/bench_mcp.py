@@ -24,6 +24,7 @@ CLIENT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"n
 CONFIG = (ROOT / "tests" / "cases" / "tour" / "accelerate.yaml").read_text(encoding="utf-8")
 ASKED: dict[str, dict[str, Any]] = {
     "validate_config": {"config": CONFIG},
+    "diagnose_failure": {"log": "RuntimeError: Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000"},
     "lookup_reference": {"query": "fsdp_reshard_after_forward"},
 }
 CALLS = 300

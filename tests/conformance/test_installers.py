@@ -94,6 +94,7 @@ def test_scripts_run_from_another_directory(installed: Path, tmp_path: Path) -> 
     (tmp_path / "config.yaml").write_text("distributed_type: multi_gpu\nnum_processes: 2\n")
     for script, arguments, status, said in (
         ("validate_backend_config.py", ["config.yaml"], 1, "error["),
+        ("diagnose_failure.py", ["--symptom", "hang"], 0, "check:"),
         ("lookup_reference.py", ["FSD001"], 0, "references/rules/fsdp.md#fsd001"),
     ):
         done = node.run(sys.executable, "-I", installed / "scripts" / script, *arguments, cwd=tmp_path)
