@@ -1,0 +1,222 @@
+"""Produce failures for real on the CPU with the installed libraries, and keep their logs for the tests.
+
+    PYTHON tests/capture_failures.py [NAME ...]
+
+PYTHON is an interpreter with torch, accelerate, deepspeed and transformers. The cases stand in
+tests/cases/diagnose/failures.txt: small runs of two processes (gloo), or of a launcher that refuses. Their logs go to
+tests/cases/diagnose/real.json.gz (`gzip -cd` shows them), shortened, with plausible paths for those of this machine.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+FOLDER = Path(__file__).resolve().parent / "cases" / "diagnose"
+REAL = FOLDER / "real.json.gz"
+SECONDS = 150
+MODEL = """
+import torch, sys, os
+from torch import nn
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__(); self.a = nn.Linear(8, 8); self.b = nn.Linear(8, 8)
+    def forward(self, x): return self.b(torch.relu(self.a(x)))
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__(); self.layers = nn.ModuleList(Layer() for _ in range(2)); self.head = nn.Linear(8, 2)
+    def forward(self, x):
+        for layer in self.layers: x = layer(x)
+        return self.head(x)
+"""
+# DeepSpeed would compile an operation for shared memory first, which needs a compiler and minutes.
+NO_BUILD = "import importlib\nimportlib.import_module('deepspeed.comm.torch').build_shm_op = lambda: None\n"
+DDP = """
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+"""
+ENGINE = """
+import deepspeed
+model = Model()
+engine, optimizer, _, _ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=sys.argv[-1])
+"""
+BEGINNINGS = {
+    "": "",
+    "model": MODEL,
+    "model nobuild": MODEL + NO_BUILD,
+    "accelerate": MODEL + "from accelerate import Accelerator\n",
+    "accelerate nobuild": MODEL + "from accelerate import Accelerator\n" + NO_BUILD,
+    "ddp": MODEL + DDP,
+    "engine": MODEL + NO_BUILD + ENGINE,
+}
+VARIABLES = {
+    "cpu": "DS_ACCELERATOR=cpu ACCELERATE_USE_CPU=true",
+    "deepspeed": "DS_ACCELERATOR=cpu ACCELERATE_USE_DEEPSPEED=true",
+}
+PROGRAMS = {
+    "torchrun ": "-m torch.distributed.run --nproc_per_node ",
+    "launch ": "-m accelerate.commands.accelerate_cli launch ",
+}
+OPTIMIZER = {"optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "torch_adam": True}}}
+NOISE = ("frame ##", "Failed to load", "W#")  # C++ frames, extensions of torchao, warnings
+SUMMARY = 'Traceback (most recent call last):\n  File "<frozen runpy>"'  # of torchrun
+LONGEST, WIDEST = 1_500, 400  # characters of a log, and of a line
+
+
+class Case(NamedTuple):
+    """A failure: the families that are right, the script, the command after the interpreter, variables, files."""
+
+    name: str
+    families: str
+    script: str
+    command: str
+    environment: Mapping[str, str]
+    files: Mapping[str, str]
+    busy: bool
+
+
+def cases() -> Iterator[Case]:
+    """Read the cases."""
+    parts = re.split(r"^=== (\S+)\n", (FOLDER / "failures.txt").read_text("utf-8"), flags=re.MULTILINE)[1:]
+    for name, text in zip(parts[::2], parts[1::2], strict=True):
+        head, _, script = text.partition("---\n")
+        fields = dict(line.split(": ", 1) for line in head.splitlines())
+        begin = fields.get("begin", "")
+        engine = begin == "engine"
+        command = fields.get("run", "torchrun 2 train.py" + " ds.json" * engine)
+        for short, long in PROGRAMS.items():
+            command = command.replace(short, long, 1) if command.startswith(short) else command
+        variables = fields.get("env", "cpu" if engine else "")
+        yield Case(
+            name,
+            fields["right"],
+            BEGINNINGS[begin] + script,
+            command,
+            dict(pair.split("=", 1) for pair in shlex.split(VARIABLES.get(variables, variables))),
+            {key[5:]: file_text(value, engine) for key, value in fields.items() if key.startswith("file ")},
+            "busy" in fields,
+        )
+
+
+def file_text(value: str, engine: bool) -> str:
+    """The text of a file: a string in JSON, or a DeepSpeed config."""
+    content = json.loads(value)
+    return content if isinstance(content, str) else json.dumps({**(OPTIMIZER if engine else {}), **content}, indent=1)
+
+
+CASES = tuple(cases())
+
+
+def logs() -> dict[str, str]:
+    """The logs that were captured, by the name of their case."""
+    found: dict[str, str] = json.loads(gzip.decompress(REAL.read_bytes())) if REAL.exists() else {}
+    return found
+
+
+def run(case: Case) -> str:
+    """Run a case in a folder of its own, and give what it printed."""
+    with tempfile.TemporaryDirectory(prefix="run") as folder, socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+        if case.busy:
+            held.listen()
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", 0))
+            free = other.getsockname()[1]
+        here = Path(folder)
+        (here / "train.py").write_text(case.script.replace("{free}", str(free)), "utf-8")
+        for name, text in case.files.items():
+            (here / name).write_text(text, "utf-8")
+        command = case.command.replace("{port}", str(port)).replace("{free}", str(free))
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "NO_COLOR": "1", **case.environment}
+        status, said = ended(f"exec {sys.executable} {command}", here, environment)
+        assert status != 0, f"{case.name} did not fail:\n{said}"
+        return anonymous(said, folder)
+
+
+def ended(command: str, folder: Path, environment: dict[str, str]) -> tuple[int, str]:
+    """Run a command line to its end; what it started ends with it, should it take too long."""
+    output = folder / "output"
+    with output.open("w") as stream:
+        process = subprocess.Popen(
+            command, shell=True, cwd=folder, env=environment, stdout=stream, stderr=stream, start_new_session=True
+        )
+        try:
+            status = process.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            status = process.wait()
+    return status, output.read_text("utf-8", "replace")
+
+
+def anonymous(text: str, folder: str) -> str:
+    """Replace the paths and the host of this machine by plausible ones."""
+    site = str(Path(os.__file__).parent.parent.parent)
+    pairs = [(folder, "/srv/project"), (f"/private{folder}", "/srv/project")]
+    pairs += [(place, "/opt/conda") for place in (sys.prefix, sys.base_prefix, site)]
+    for old, new in (*pairs, (str(Path.home()), "/srv")):
+        text = text.replace(old, new)
+    text = re.sub(re.escape(socket.gethostname()), "node-0", text)
+    return re.sub(r"/(?:tmp|var/folders)/[\w./-]+", "/scratch/run", text)
+
+
+def shortened(text: str) -> str:
+    """Leave out what says nothing more: repeated lines, C++ frames, all but the last frame of a traceback.
+
+    The summary of torchrun stays where no process says why it failed.
+    """
+    kept: list[str] = []
+    seen: set[str] = set()
+    told = text.partition(SUMMARY)[0]
+    for line in (told if re.search(r"rank[01]\]: Traceback", told) else text).splitlines():
+        known = re.sub(r"[0-9]+", "#", re.sub(r"^\[[a-z]+\d+\]: ?", "", line).strip())
+        if not known or set(known) <= set("=-^~") or known.startswith(NOISE) or known in seen:
+            continue
+        if not known.startswith(("rank ", "exitcode ")):  # of the root cause, after those of other processes
+            seen.add(known)
+        if is_frame(line):
+            last = next((place for place in range(len(kept) - 1, -1, -1) if not is_code(kept[place])), 0)
+            if kept and is_frame(kept[last]):
+                del kept[last:]
+        kept.append(line[:WIDEST])
+    return "\n".join(kept)[:LONGEST] + "\n"
+
+
+def is_frame(line: str) -> bool:
+    """Tell whether a line names the file of a frame."""
+    return re.match(r'(\[[a-z]+\d+\]: )?  File "', line) is not None
+
+
+def is_code(line: str) -> bool:
+    """Tell whether a line quotes the code of a frame."""
+    return re.match(r"(\[[a-z]+\d+\]: )?    ", line) is not None
+
+
+def main() -> None:
+    """Capture the cases that are named, or all."""
+    captured = {case.name: logs().get(case.name, "") for case in CASES}
+    for case in CASES:
+        if not sys.argv[1:] or case.name in sys.argv[1:]:
+            try:
+                captured[case.name] = shortened(run(case))
+            except AssertionError as error:
+                print(error, flush=True)
+    text = json.dumps(captured, indent=0, ensure_ascii=False)
+    REAL.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+
+
+if __name__ == "__main__":
+    main()

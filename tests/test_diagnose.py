@@ -1,0 +1,260 @@
+"""Diagnosis: real failures are named, other failures are not, and every signature is sound and shows itself."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from tests.capture_failures import CASES, Case, logs
+
+from distributed_training_backends import api, cli_diagnose
+from distributed_training_backends.diagnose.circumstances import holds
+from distributed_training_backends.diagnose.memory import read_memory
+from distributed_training_backends.diagnose.ranking import ANOTHER
+from distributed_training_backends.diagnose.templates import Template, plain
+from distributed_training_backends.knowledge.signatures import CONSEQUENCE, REMARK, by_id, families, signatures
+from distributed_training_backends.lookup.sections import slug
+from distributed_training_backends.model_diagnose import SYMPTOMS
+from distributed_training_backends.render.diagnose import diagnose_data
+from distributed_training_backends.resources import load_json
+
+ROOT = Path(__file__).resolve().parent.parent
+LOGS = logs()
+FOLDER = ROOT / "tests" / "cases" / "diagnose"
+UNRELATED = re.split(r"^=== (\S+)\n", (FOLDER / "unrelated.txt").read_text("utf-8"), flags=re.MULTILINE)[1:]
+SECRET = "hf_" + "AbCdEf0123456789" * 2
+OOM = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {asked}. GPU 0 has a total capacity of 79.15 GiB of "
+    "which {free} is free. Process 7 has 60.00 GiB memory in use. Of the allocated memory {held} is allocated by "
+    "PyTorch, and {idle} is reserved by PyTorch but unallocated."
+)
+
+
+def real(name: str) -> str:
+    return LOGS[name]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_failure_that_was_produced_for_real_is_named_first(case: Case) -> None:
+    report = api.diagnose(real(case.name))
+    assert report.causes[0].code in case.families.split(), report.summary
+    assert all(evidence.text for evidence in report.causes[0].evidence)
+
+
+@pytest.mark.parametrize(("name", "log"), list(zip(UNRELATED[::2], UNRELATED[1::2], strict=True)))
+def test_no_backend_is_blamed_for_what_it_has_nothing_to_do_with(name: str, log: str) -> None:
+    report = api.diagnose(log)
+    assert report.causes == (), report.summary
+    assert report.verdict == ("no-failure" if name.startswith("healthy") else "unknown")
+
+
+def test_there_are_thirty_logs_of_others() -> None:
+    assert len(UNRELATED) // 2 >= 30
+    assert len(CASES) >= 25
+
+
+@pytest.mark.parametrize("name", ["signatures", "diagnosis"])
+def test_data_are_as_their_schema_says(name: str) -> None:
+    schema = load_json(f"schemas/{name}.schema.json")
+    Draft202012Validator.check_schema(schema)
+    Draft202012Validator(schema).validate(load_json(f"{name}.json"))
+
+
+def test_signatures_refer_to_what_is_there() -> None:
+    rules = {rule.code for rule in api.rules()}
+    for one in signatures():
+        assert one.family in families(), one.id
+        assert set(one.rules) <= rules, one.id
+        assert {one.like, *one.explains} - {""} <= set(by_id()), one.id
+        assert set(one.symptoms) <= set(SYMPTOMS), one.id
+        for condition in (*one.needs, *one.likelier, *one.unlikelier, *one.known):
+            holds(condition, {})
+        assert one.messages or one.words or one.origins or one.like or one.id == ANOTHER, one.id
+
+
+def slugs(page: str) -> set[str]:
+    heads = re.findall(r"^#+ (.+)$", (ROOT / page).read_text("utf-8"), re.MULTILINE)
+    return {slug(head.replace("`", "").strip()) for head in heads}
+
+
+def test_references_are_sections() -> None:
+    for reference in {one.reference for one in signatures()} | {one.reference for one in families().values()}:
+        page, _, anchor = reference.partition("#")
+        assert (ROOT / page).is_file(), reference
+        assert not anchor or anchor in slugs(page), reference
+
+
+def test_every_signature_that_has_messages_has_a_sample() -> None:
+    """A sample log leads to its signature, among others that show themselves alike."""
+    shown = {cause.id for case in CASES for cause in api.diagnose(real(case.name)).causes}
+    for one in signatures():
+        if one.messages and not one.like and one.level not in (CONSEQUENCE, REMARK) and one.id not in shown:
+            assert any(Template(text).find(plain(one.sample)) for text in one.messages), one.id
+            assert one.family in {cause.code for cause in api.diagnose(one.sample).causes}, one.id
+
+
+def test_patterns_cannot_backtrack() -> None:
+    """A part of a template is words with at most one repetition between two of them, over sets that exclude spaces."""
+    for one in signatures():
+        for text in (*one.messages, *one.hints):
+            for pattern in Template(text).patterns:
+                bare = pattern.pattern.decode()
+                assert not re.search(r"[*+}]\)?[*+{]|\([^)]*[*+][^)]*\)[*+{]", bare), bare
+
+
+@given(st.text(st.sampled_from("abz 0*#:/\n\\[]()\x00é"), max_size=300))
+@settings(max_examples=100)
+def test_any_text_is_answered(text: str) -> None:
+    Draft202012Validator(load_json("schemas/diagnose_report.schema.json")).validate(
+        json.loads(json.dumps(diagnose_data(api.diagnose(text, [text] if len(text) % 2 else []))))
+    )
+
+
+@pytest.mark.parametrize(
+    ("log", "verdict"),
+    [
+        ("", "no-failure"),
+        ("\x00\x01\x02\x03" * 4_000, "unreadable"),
+        ("x" * 3_000_000, "no-failure"),
+        ("zero " * 400_000, "no-failure"),
+        ("expected a string path to an existing " * 40_000, "no-failure"),
+        ("Traceback (most recent call last):\n" * 20_000, "no-failure"),
+        ('{"message": ' * 30_000, "no-failure"),
+        ("[rank0]: " * 100_000, "no-failure"),
+        ("\x1b[31m" * 200_000, "no-failure"),
+    ],
+)
+def test_odd_logs_have_an_answer(log: str, verdict: str) -> None:
+    assert api.diagnose(log).verdict == verdict
+
+
+def test_memory_is_bounded() -> None:
+    """The peak of a log of 6 MB is that of one of 2 MB: what is kept is the piece in hand."""
+
+    def peak(times: int) -> int:
+        line = b"[rank0]: step 10 loss 2.1 and nothing else to tell about the distributed run here\n"
+        chunks = (line * 800 for _ in range(times))
+        tracemalloc.start()
+        api.diagnose(chunks)
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    api.diagnose("warm")
+    assert peak(90) < 1.2 * peak(30) + 300_000
+
+
+def test_the_tail_of_a_log_is_enough() -> None:
+    tail = "\n".join(real("batch-arithmetic").splitlines()[-6:])
+    assert api.diagnose(tail).causes[0].code == "C04"
+
+
+def test_a_failure_counts_before_what_follows_from_it() -> None:
+    report = api.diagnose("step 1\n" * 50 + real("unused-parameters"))
+    assert report.causes[0].id == "unused-parameters"
+    assert report.causes[0].evidence[0].line > 50
+    assert report.failure is not None
+    assert report.failure.rank == 1
+
+
+@pytest.mark.parametrize("wrapped", ["ansi", "crlf", "json", "srun", "utf-16"])
+def test_wrapping_changes_nothing(wrapped: str) -> None:
+    lines = real("port-in-use-torchrun").splitlines()
+    made: dict[str, Iterator[bytes] | str] = {
+        "ansi": "\n".join(f"\x1b[31m{line}\x1b[0m" for line in lines),
+        "crlf": "\r\n".join(lines),
+        "json": "\n".join(json.dumps({"message": line}) for line in lines),
+        "srun": "\n".join(f"0: {line}" for line in lines),
+        "utf-16": iter(["\n".join(lines).encode("utf-16")]),
+    }
+    assert api.diagnose(made[wrapped]).causes[0].id == "port-in-use"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "kind"),
+    [
+        ({"asked": "2.00 GiB", "free": "0.5 GiB", "held": "50.00 GiB", "idle": "25.00 GiB"}, "fragmentation"),
+        ({"asked": "2.00 GiB", "free": "0.5 GiB", "held": "20.00 GiB", "idle": "0.10 GiB"}, "another process"),
+        ({"asked": "2.00 GiB", "free": "0.5 GiB", "held": "77.00 GiB", "idle": "0.10 GiB"}, "really full"),
+    ],
+)
+def test_the_numbers_of_out_of_memory_are_read(numbers: dict[str, str], kind: str) -> None:
+    text = OOM.format(**numbers)
+    memory = read_memory([text])
+    assert memory is not None
+    assert kind in memory.said
+    report = api.diagnose(text)
+    assert report.causes[0].code == "C13"
+    assert any(kind in note for note in report.notes)
+
+
+def test_releases_raise_or_rule_out_a_cause() -> None:
+    asked = ["the loss is NaN under DeepSpeed with overlap_comm"]
+    bad = api.diagnose("", asked, {}, "", "deepspeed 0.14.2\naccelerate 1.0.0")
+    good = api.diagnose("", asked, {}, "", "deepspeed 0.19.8\naccelerate 1.15.0")
+    assert "zero2-overlap-nan" in {cause.id for cause in bad.causes}
+    assert "zero2-overlap-nan" not in {cause.id for cause in good.causes}
+
+
+@pytest.mark.parametrize("symptom", SYMPTOMS)
+def test_a_symptom_alone_gives_hypotheses_and_checks(symptom: str) -> None:
+    report = api.diagnose("", [symptom])
+    assert report.causes
+    assert report.causes[0].level != "high"
+    assert all(cause.verify for cause in report.causes)
+    assert report.collect
+
+
+def test_a_config_that_is_garbage_is_no_obstacle() -> None:
+    for config in ("\x00\x01", "{[", "- [", "a: &a [*a]", "x" * 100_000):
+        assert api.diagnose(real("batch-arithmetic"), (), {"c.yaml": config}).causes[0].code == "C04"
+
+
+def test_the_fix_is_an_edit_of_the_config() -> None:
+    config = "distributed_type: MULTI_GPU\nnum_processes: 8\nmixed_precison: bf16\n"
+    log = "ValueError: The config file at acc.yaml had unknown keys (['mixed_precison']), please try upgrading"
+    report = api.diagnose(log, (), {"acc.yaml": config})
+    best = report.causes[0]
+    assert best.id == "unknown-key-in-accelerate-file"
+    assert [edit.text for fix in best.fixes for edit in fix.fix.edits] == ["mixed_precision"]
+
+
+def test_secrets_are_masked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(f"token={SECRET}\nRuntimeError: Duplicate GPU detected : rank 0 token={SECRET}\n", "utf-8")
+    for output in ("text", "json"):
+        cli_diagnose.main([str(log), "--output-format", output, "--detail", "full"])
+        assert SECRET not in capsys.readouterr().out
+
+
+def test_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert cli_diagnose.main([str(tmp_path / "missing.log")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert cli_diagnose.main([]) == 2
+    assert cli_diagnose.main(["--symptom", ""]) == 2
+    assert cli_diagnose.main(["--symptom", "hang"]) == 0
+    (tmp_path / "fine.log").write_text("step 1\nall done\n", "utf-8")
+    fine = str(tmp_path / "fine.log")
+    assert cli_diagnose.main([fine]) == 1
+    assert cli_diagnose.main([fine, "--output-file", fine]) == 2
+    assert (tmp_path / "fine.log").read_text("utf-8") == "step 1\nall done\n"
+    (tmp_path / "binary.log").write_bytes(bytes(range(8)) * 1_000)
+    assert cli_diagnose.main([str(tmp_path / "binary.log")]) == 2
+    capsys.readouterr()
+    (tmp_path / "killed.log").write_text(real("killed"), "utf-8")
+    assert cli_diagnose.main([str(tmp_path / "killed.log"), "--output-format", "json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    Draft202012Validator(load_json("schemas/diagnose_report.schema.json")).validate(data)
+
+
+def test_captured_scripts_are_python() -> None:
+    for case in CASES:
+        ast.parse(case.script)
