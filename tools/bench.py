@@ -12,6 +12,7 @@ broken.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -122,6 +123,28 @@ def memory(kind: str) -> Line:
     return Line(f"peak memory of the script, {kind}", kilobytes * unit / MIB, "MiB", 40)
 
 
+def diagnosis() -> list[Line]:
+    """Logs of one and of sixty-four megabytes: a training loop of eight ranks, and a failure at its end."""
+    from distributed_training_backends import api
+
+    line = b"[rank%d]: step %d loss 2.01 lr 3.0e-05 tokens/s 1234.5 memory 34.5 GB"
+    part = b"\n".join(line % (number % 8, number) for number in range(3_700)) + b"\n"  # a quarter of a megabyte
+    end = (
+        b"[rank3]: RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one."
+    )
+
+    def diagnose(megabytes: int) -> None:
+        api.diagnose(itertools.chain(itertools.repeat(part, 4 * megabytes), [end]))
+
+    diagnose(1)
+    small, big = timed(lambda: diagnose(1), 5), timed(lambda: diagnose(64), 1)
+    growth = big / small / 64
+    return [
+        Line("diagnose a log of 1 MB", small, "ms", 500),
+        Line("growth to 64 MB, by megabyte", growth, "times", 1.5),
+    ]
+
+
 def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -131,6 +154,7 @@ def main() -> int:
     lines = [line for kind in CONFIGS for line in (cold(kind, arguments.runs), *warm(kind, 200), memory(kind))]
     if arguments.oracle_python:
         lines.append(against_the_library(arguments.oracle_python, max(3, arguments.runs // 5)))
+    lines += diagnosis()
     lines += bench_mcp.lines(arguments.runs)
     print(*lines, sep="\n")
     return int(not all(line.kept for line in lines))

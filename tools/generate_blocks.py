@@ -8,32 +8,38 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gzip
 import io
+import json
 import os
 import re
+import shutil
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tools")]
 
 import measure_lookup
-from distributed_training_backends import api, cli
+from distributed_training_backends import api, cli, cli_diagnose
+from distributed_training_backends.knowledge import signatures as causes
 
-DOCUMENTS = ("README.md", "SKILL.md", "CONTRIBUTING.md")
+DOCUMENTS = ("README.md", "SKILL.md", "CONTRIBUTING.md", "references/troubleshooting.md")
+CASES = ROOT / "tests" / "cases" / "diagnose"
 AGREEMENT = ROOT / "tests" / "oracle" / "agreement.md"
 _BLOCK = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
 
 
-def printed(*arguments: str) -> str:
-    """What validate-backend-config prints in the folder of the bundled example."""
+def printed(folder: Path, main: Callable[[Sequence[str]], int], *arguments: str) -> str:
+    """What a command prints in a folder."""
     before = os.getcwd()
-    os.chdir(ROOT / "tests" / "cases" / "tour")
+    os.chdir(folder)
     output = io.StringIO()
     try:
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-            cli.main(list(arguments))
+            main(list(arguments))
     finally:
         os.chdir(before)
     return output.getvalue()
@@ -41,7 +47,40 @@ def printed(*arguments: str) -> str:
 
 def tour() -> str:
     """The bundled example, as a user sees it."""
-    return f"```text\n$ validate_backend_config.py accelerate.yaml\n{printed('accelerate.yaml')}```\n"
+    said = printed(ROOT / "tests" / "cases" / "tour", cli.main, "accelerate.yaml")
+    return f"```text\n$ validate_backend_config.py accelerate.yaml\n{said}```\n"
+
+
+def chain() -> str:
+    """A log of a run that failed, its diagnosis, the config mended, and the config validated."""
+    steps: tuple[tuple[str, Callable[[Sequence[str]], int], tuple[str, ...]], ...] = (
+        ("diagnose_failure.py", cli_diagnose.main, ("train.log", "--config", "accelerate.yaml")),
+        ("validate_backend_config.py", cli.main, ("accelerate.yaml", "--fix")),
+        ("validate_backend_config.py", cli.main, ("accelerate.yaml",)),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(ROOT / "tests" / "cases" / "chain" / "accelerate.yaml", folder)
+        captured = json.loads(gzip.decompress((CASES / "real.json.gz").read_bytes()))
+        (Path(folder) / "train.log").write_text(captured["fsdp2-strategy"], "utf-8")
+        said = [f"$ {name} {' '.join(given)}\n{printed(Path(folder), main, *given)}" for name, main, given in steps]
+    return "```text\n" + "\n".join(said) + "```\n"
+
+
+def diagnosis() -> str:
+    """What diagnosis was measured at, as tools/evaluate_diagnosis.py wrote it."""
+    return (CASES / "evaluation.md").read_text("utf-8")
+
+
+def signs() -> str:
+    """How many causes diagnosis knows of each family, and where to read on."""
+    counts = dict.fromkeys(causes.families(), 0)
+    for one in causes.signatures():
+        counts[one.family] += one.level != causes.CONSEQUENCE
+    rows = [
+        f"| {code} {one.name} | {counts[code]} | `{one.reference.removeprefix('references/')}` |"
+        for code, one in causes.families().items()
+    ]
+    return "\n".join(("| family | causes | section |", "|---|---:|---|", *rows)) + "\n"
 
 
 def agreement() -> str:
@@ -70,6 +109,9 @@ def lookup() -> str:
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "tour": tour,
+    "chain": chain,
+    "diagnosis": diagnosis,
+    "signs": signs,
     "agreement": agreement,
     "targets": targets,
     "families": families,

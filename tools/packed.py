@@ -1,15 +1,20 @@
-"""The tables that are extracted from releases: JSON text, kept packed as data/NAME.json.gz.
+"""The tables that are extracted from releases, and the signatures of failures: JSON text, kept packed as NAME.json.gz.
 
     gzip -cd scripts/distributed_training_backends/data/deepspeed.json.gz
+    python tools/packed.py signatures.json < edited.json
 
-shows one. What counts is the text: another zlib may pack it into other bytes, so files are compared unpacked, and one
-that says the same is not written anew.
+The first line shows one, the second packs one that was edited. What counts is the text: another zlib may pack it into
+other bytes, so files are compared unpacked, and one that says the same is not written anew.
 """
 
 from __future__ import annotations
 
+import json
+import sys
 import zlib
 from pathlib import Path
+
+from extraction import dump
 
 DATA = Path(__file__).parent.parent / "scripts/distributed_training_backends/data"
 GZIP = 31  # for zlib: a header of gzip, which then holds neither a name nor a time
@@ -31,3 +36,12 @@ def save(name: str, text: str) -> str:
 
 def _path(name: str) -> Path:
     return DATA / f"{name}.gz"
+
+
+def main() -> None:
+    """Pack the table of that name from standard input, with a fact on each line."""
+    print(save(sys.argv[1], dump(json.load(sys.stdin))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""The messages that libraries raise or warn with, out of their sources; how many of them diagnosis leads to a cause.
+
+python tools/diagnosis_messages.py ACCELERATE_PACKAGE DEEPSPEED_PACKAGE [--rest]
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from distributed_training_backends import api
+
+# What is about backends: Accelerate as a whole without what dispatches big models, trackers and the terminal; of
+# DeepSpeed the configuration, the engine, ZeRO, communication and the launcher.
+ACCELERATE_WITHOUT = (
+    "big_modeling",
+    "hooks",
+    "tracking",
+    "menu",
+    "test_utils",
+    "estimate",
+    "offload",
+    "modeling",
+    "tqdm",
+)
+DEEPSPEED_PARTS = (
+    *(
+        "__init__.py",
+        "comm/comm.py",
+        "comm/torch.py",
+        "launcher/launch.py",
+        "launcher/runner.py",
+        "ops/adam/cpu_adam.py",
+    ),
+    *("ops/op_builder/builder.py", "runtime/base_optimizer.py", "runtime/bf16_optimizer.py", "runtime/config.py"),
+    *(
+        "runtime/config_utils.py",
+        "runtime/dataloader.py",
+        "runtime/engine.py",
+        "runtime/fp16",
+        "runtime/lr_schedules.py",
+    ),
+    *("runtime/pipe/engine.py", "runtime/pipe/module.py", "runtime/precision_config.py", "runtime/sequence_parallel"),
+    *(
+        "runtime/tensor_parallel",
+        "runtime/zero",
+        "sequence/layer.py",
+        "utils/groups.py",
+        "checkpoint/ds_to_universal.py",
+    ),
+)
+PLACES = {"rank": "0", "world_size": "8"}
+WARNERS = ("warn", "warning", "warning_once", "error")
+
+
+class Message(NamedTuple):
+    """A message of a library, as a line of a log."""
+
+    place: str
+    line: str
+
+
+def messages(path: Path, name: str) -> Iterator[Message]:
+    """Every message of a source file that says something of its own."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, (ast.Raise, ast.Assert, ast.Call)) and (said := said_by(node)):
+            kind, expression = said
+            text = " ".join(text_of(expression).split())
+            if len([word for word in text.split() if word.isalpha()]) >= 3:
+                yield Message(f"{name}:{node.lineno}", f"{kind}: {text}" if kind else f"[WARNING] {text}")
+
+
+def said_by(node: ast.Raise | ast.Assert | ast.Call) -> tuple[str, ast.expr] | None:
+    """The exception, "" for a warning, and what it says."""
+    if isinstance(node, ast.Assert):
+        return ("AssertionError", node.msg) if node.msg is not None else None
+    call = node.exc if isinstance(node, ast.Raise) else node
+    if not isinstance(call, ast.Call) or not call.args:
+        return None
+    if isinstance(node, ast.Raise):
+        return ast.unparse(call.func).split(".")[-1], call.args[0]
+    warns = isinstance(call.func, ast.Attribute) and call.func.attr in WARNERS
+    return ("", call.args[0]) if warns else None
+
+
+def text_of(node: ast.expr) -> str:
+    """The text of an expression, with something plausible where a value comes in."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(text_of(part) for part in node.values)
+    if isinstance(node, ast.FormattedValue):
+        return PLACES.get(ast.unparse(node.value), "value")
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return text_of(node.left) + text_of(node.right)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+        return text_of(node.left).replace("%s", "value").replace("%d", "8")
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("format", "join"):
+        return text_of(node.func.value).replace("{}", "value")
+    return "value"
+
+
+def of_accelerate(package: Path) -> Iterator[Message]:
+    """The messages of Accelerate about backends."""
+    for path in sorted(package.rglob("*.py")):
+        name = path.relative_to(package.parent).as_posix()
+        if not any(part in name for part in ACCELERATE_WITHOUT):
+            yield from messages(path, name)
+
+
+def of_deepspeed(package: Path) -> Iterator[Message]:
+    """The messages of DeepSpeed's configuration and engine."""
+    for path in sorted(package.rglob("*.py")):
+        name = path.relative_to(package).as_posix()
+        if name.startswith(DEEPSPEED_PARTS):
+            yield from messages(path, f"deepspeed/{name}")
+
+
+def known(message: Message) -> tuple[bool, bool]:
+    """Whether a message leads to a cause: by its text alone, and with the file that raises it in the traceback."""
+    if message.line.startswith("["):
+        found = bool(api.diagnose(f"{message.line}\nValueError: stopped\n").causes)
+        return found, found
+    head, file = "Traceback (most recent call last):", f"/opt/lib/python3/site-packages/{message.place.split(':')[0]}"
+    texts = (f'{head}\n  File "{place}", line 8, in f\n{message.line}\n' for place in ("train.py", file))
+    alone, placed = (bool(api.diagnose(text).causes) for text in texts)
+    return alone, placed
+
+
+def main() -> int:
+    """Print the share of each library, and what is left with --rest."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("accelerate", type=Path)
+    parser.add_argument("deepspeed", type=Path)
+    parser.add_argument("--rest", action="store_true", help="list what leads to no cause by its text")
+    given = parser.parse_args()
+    for library, listed in (
+        ("Accelerate", of_accelerate(given.accelerate)),
+        ("DeepSpeed", of_deepspeed(given.deepspeed)),
+    ):
+        found = [(message, known(message)) for message in dict.fromkeys(listed)]
+        alone, placed = (sum(ways[place] for _, ways in found) for place in (0, 1))
+        print(
+            f"{library}: {len(found)} messages; {alone} lead to a cause by their text ({alone / len(found):.0%}),",
+            end=" ",
+        )
+        print(f"{placed} with the file that raises them ({placed / len(found):.0%})")
+        if given.rest:
+            print("\n".join(f"  {message.place}: {message.line[:200]}" for message, ways in found if not ways[0]))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
