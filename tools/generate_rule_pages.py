@@ -65,17 +65,10 @@ def page(family: str, text: str) -> str:
     if strays := examples.keys() - {rule.code for rule in rules}:
         raise CaseError(f"sections of no rule of this page: {', '.join(sorted(strays))}")
     lines = [f"# {FAMILIES[family][1]}: rules {family}", "", MARK, "", NOTE, ""]
-    lines += [f"| code | name | severity |\n|---|---|---|\n{''.join(map(row, rules))}"]
     whole: dict[object, str] = {}
     for rule in rules:
         lines += section(rule, examples.get(rule.code, []), whole)
     return "\n".join(lines).rstrip() + "\n"
-
-
-def row(rule: Rule) -> str:
-    """A line of the table; the section says in which releases it is what, and what it is about."""
-    severity = ", ".join(dict.fromkeys(severity.value for severity, _ in rule.severities))
-    return f"| [{rule.code}](#{rule.code.lower()}) | {rule.name} | {severity} |\n"
 
 
 def section(rule: Rule, examples: list[Example], whole: dict[object, str]) -> Iterator[str]:

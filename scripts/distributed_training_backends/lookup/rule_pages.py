@@ -9,24 +9,31 @@ from distributed_training_backends.rules.registry import RULES
 
 FOLDER = "references/rules/"
 _WHERE = re.compile(r"^All about a rule(?s:.*?)\. ", re.MULTILINE)
-_HEAD = re.compile(r"^(\| code \|.*\n\|.*)$", re.MULTILINE)
-_ROW = re.compile(r"^\| \[(\w+)\]\(#\w+\) \|.*$", re.MULTILINE)
 _EXAMPLE = re.compile(r"^### (\w+): .*\n\n((?:```(?s:.*?)^```\n+)+)", re.MULTILINE)
 _AS_IN = re.compile(r"^As in \[(\w+)\]\(#\w+\)\.$", re.MULTILINE)
 _SECTION = re.compile(r"^(## (\w+)\n\n\*\*.*\n\n).*$", re.MULTILINE)
 
 
 def documented(page: str, text: str) -> str:
-    """The text of a page, on one about rules with the documentation of each, its summary in the table, its examples."""
+    """The text of a page, on one about rules with a table of them, the documentation of each and its examples."""
     if not page.startswith(FOLDER):
         return text
     catalog.load()
     text = _WHERE.sub("", text, 1)  # it says how to look up
-    text = _HEAD.sub(lambda head: head[0].replace("\n", " |\n") + "---|", text)
-    text = _ROW.sub(lambda row: f"{row[0]} {RULES[row[1]].summary.replace('|', chr(92) + '|')} |", text)
+    head, _, sections = text.partition("\n## ")
+    table = "".join(map(row, re.findall(r"^## (\w+)\n\n\*\*", text, re.MULTILINE)))
+    text = f"{head}\n| code | name | severity | |\n|---|---|---|---|\n{table}\n## {sections}"
     text = _SECTION.sub(lambda section: section[1] + RULES[section[2]].documentation, text)
     good = first_good(text)
     return _AS_IN.sub(lambda reference: good[reference[1]], text)
+
+
+def row(code: str) -> str:
+    """The row of a rule in the table with which look-up begins a page."""
+    rule = RULES[code]
+    severity = ", ".join(dict.fromkeys(severity.value for severity, _ in rule.severities))
+    summary = rule.summary.replace("|", "\\|")
+    return f"| [{code}](#{code.lower()}) | {rule.name} | {severity} | {summary} |\n"
 
 
 def first_good(text: str) -> dict[str, str]:
