@@ -83,9 +83,22 @@ def imports_of(path: Path) -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            # the server is one package in a checkout and another in a wheel, so its modules know each other by place
-            assert node.level <= (path.parent.name == "mcp_server"), f"{path}: imports are absolute"
-            yield from ((node.module or alias.name, alias.name) for alias in node.names)
+            yield from ((absolute(path, node) or alias.name, alias.name) for alias in node.names)
+
+
+def absolute(path: Path, node: ast.ImportFrom) -> str:
+    """The whole name of the module that is imported from.
+
+    In the core and in the server, which is one package in a checkout and another in a wheel, modules know each other
+    by place.
+    """
+    if not node.level:
+        return node.module or ""
+    if path.parent.name == "mcp_server":
+        assert node.level == 1, f"{path}: the server knows the core by its name"
+        return node.module or ""
+    inside = path.relative_to(CORE.parent).parts[: -node.level]
+    return ".".join([*inside, *([node.module] if node.module else [])])
 
 
 def parts_imported(path: Path) -> Iterator[str]:
