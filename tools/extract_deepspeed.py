@@ -6,13 +6,14 @@
 
 Releases are those pinned in ``tools/releases.json``; ``--sources DIR`` takes them unpacked, one folder each.
 Nothing of a release is imported or run. What cannot be read off the source (which values a plain read survives)
-stands in ``tools/deepspeed_curated.json``, each fact with the line of source that it holds for.
+stands in ``tools/deepspeed_curated.json.gz``, each fact with the line of source that it holds for.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import gzip
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -29,7 +30,7 @@ from extraction import Facts, Tree, assignments, differences, dump, encode, fact
 
 HERE = Path(__file__).parent
 DATA = "deepspeed.json"
-CURATED = HERE / "deepspeed_curated.json"
+CURATED = HERE / "deepspeed_curated.json.gz"
 COMMAND = "python tools/extract_deepspeed.py --write"
 TABLES = ("keys", "sections", "removed", "optimizers", "schedulers")
 ARGUMENTS = {("optimizer", "params"), ("scheduler", "params")}
@@ -166,7 +167,7 @@ def apply(curated: list[Record], rows: dict[str, dict[str, Record]], sources: So
 
 
 def curated() -> Record:
-    content: Record = json.loads(CURATED.read_text(encoding="utf-8"))
+    content: Record = json.loads(gzip.decompress(CURATED.read_bytes()))
     return content
 
 

@@ -2,15 +2,17 @@
 
     python tools/measure_lookup.py [--misses]
 
-tests/cases/lookup_questions.tsv has a question and its right sections on each line, below a line with the group and the
-kind of those that follow. "before": written before the ranking was tuned; "tuned": tuned on as well, half of them
-titles of public issues; "untuned": nothing was tuned on these. A section is named by the code of its rule, or by its
-anchor or the beginning of that up to a hyphen, behind the name of its page where other pages have such a one.
+tests/cases/lookup_questions.tsv.gz (`gzip -cd` shows it) has a question and its right sections on each line, below a
+line with the group and the kind of those that follow. "before": written before the ranking was tuned; "tuned": tuned
+on as well, half of them titles of public issues; "untuned": nothing was tuned on these. A section is named by the code
+of its rule, or by its anchor or the beginning of that up to a hyphen, behind the name of its page where other pages
+have such a one.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import sys
 import time
 from collections import defaultdict
@@ -22,7 +24,7 @@ sys.path[:0] = [str(ROOT / "scripts")]
 
 from distributed_training_backends import api
 
-QUESTIONS = ROOT / "tests" / "cases" / "lookup_questions.tsv"
+QUESTIONS = ROOT / "tests" / "cases" / "lookup_questions.tsv.gz"
 GROUPS = {"tuned": "tuned on as well", "untuned": "written later, not tuned on"}
 WITHIN = 3
 
@@ -55,7 +57,7 @@ def questions() -> list[Question]:
     """The questions of the file."""
     found = []
     group = kind = ""
-    for line in QUESTIONS.read_text(encoding="utf-8").splitlines():
+    for line in gzip.decompress(QUESTIONS.read_bytes()).decode("utf-8").splitlines():
         if line.startswith("# "):
             _, group, kind = line.split()
         else:
