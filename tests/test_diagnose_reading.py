@@ -30,14 +30,27 @@ def numbered(data: bytes, places: list[int]) -> list[tuple[int, str]]:
 @settings(max_examples=300)
 def test_lines_are_those_of_the_text_wherever_the_bytes_are_cut(lines: list[str], end: str, places: list[int]) -> None:
     data = end.join([*lines, ""]).encode()
-    expected = [(number, line.removeprefix("\ufeff") if number == 1 else line) for number, line in enumerate(lines, 1)]
-    assert numbered(data, places) == expected
+    bare = [(number, line.removeprefix("\ufeff") if number == 1 else line) for number, line in enumerate(lines, 1)]
+    bare = [(number, line.replace("\0", "")) for number, line in bare]
+    before = ["x", *(line for _, line in bare)]
+    assert numbered(data, places) == [one for one, last in zip(bare, before, strict=False) if one[1] or last]
+
+
+def test_repeated_and_blank_lines_take_no_time_and_keep_the_numbers() -> None:
+    found = numbered(b"a\n" + b"\n" * 100_000 + b"step\n" * 100_000 + b"b\n", [70_000, 300_000])
+    assert found[:2] == [(1, "a"), (2, "")]
+    assert [line for _, line in found].count("step") == reading.REPEATED
+    assert found[-1] == (200_002, "b")
+
+
+def test_holes_of_zero_bytes_are_passed_over() -> None:
+    assert numbered(b"one" + bytes(5000) + b"\ntwo\n", [9]) == [(1, "one"), (2, "two")]
 
 
 @given(st.lists(TEXTS.map(lambda text: text.lstrip("\ufeff")), min_size=1, max_size=6))
 def test_utf_16_says_the_same_as_utf_8(lines: list[str]) -> None:
     text = "\n".join(lines) + "\n"
-    assert numbered(text.encode("utf-16"), []) == list(raw_lines([text]))
+    assert numbered(text.encode("utf-16"), []) == list(raw_lines([text.replace("\0", "")]))
 
 
 @given(st.lists(st.text("abc \r", max_size=20), max_size=6), st.lists(st.integers(0, 200), max_size=6))

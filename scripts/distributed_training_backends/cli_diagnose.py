@@ -56,11 +56,21 @@ def check(args: argparse.Namespace) -> None:
     read = (args.log or "", *args.config, args.launch, *args.versions)
     if args.output_file and any(same_file(path, args.output_file) for path in read):
         raise common.UsageError(f"--output-file {args.output_file} is one of the inputs, and would be overwritten")
+    if args.log == "-" and args.output_file and is_standard_input(args.output_file):
+        raise common.UsageError(f"--output-file {args.output_file} is standard input, and would be overwritten")
 
 
 def same_file(one: str, other: str) -> bool:
     """Tell whether two paths lead to the same file."""
     return len(one) < 4096 and os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other)
+
+
+def is_standard_input(path: str) -> bool:
+    """Tell whether a file is what standard input comes from."""
+    try:
+        return os.path.samestat(os.fstat(0), os.stat(path))
+    except OSError:
+        return False
 
 
 def build_parser() -> common.Parser:
@@ -97,6 +107,8 @@ def build_parser() -> common.Parser:
 def chunks(path: str) -> Iterator[bytes]:
     """Read a log in pieces, up to the limit."""
     left = LIMIT
+    if path == "-" and sys.stdin is None:
+        raise common.UsageError("standard input is closed; give the log as a file")
     with sys.stdin.buffer if path == "-" else open(path, "rb") as stream:
         while left > 0 and (chunk := stream.read(min(CHUNK, left))):
             yield chunk

@@ -16,8 +16,10 @@ from distributed_training_backends.diagnose.prefixes import NO_SOURCE, Source, s
 
 LONGEST = 16_384  # code points of a piece of a line
 SEAM = 512  # a cut looks this far back for a space
+REPEATED = 50  # a line that comes so often in a row tells nothing more, and of blank lines only the first does
 CONTROLS = 0.05  # a text has fewer control characters than this
 _ENDS = re.compile(r"\r\n|\n|\r")
+_BREAKS = re.compile(r"(?:\r?\n)+|\r")
 _ESCAPES = re.compile(
     r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,500}(?:\x07|\x1b\\)|[@-Z\\-_]|[ -/]{1,2}[0-~])"
 )
@@ -55,7 +57,7 @@ def decoded(chunks: Iterable[bytes]) -> Iterator[str]:
             continue
         if decoder is None:
             decoder = codecs.getincrementaldecoder(encoding_of(chunk))("replace")
-        yield decoder.decode(chunk)
+        yield decoder.decode(chunk).replace("\0", "")  # a crash leaves holes of zero bytes in a file
     if decoder is not None:
         yield decoder.decode(b"", True)
 
@@ -80,14 +82,23 @@ def looks_binary(text: str) -> bool:
 
 def raw_lines(texts: Iterable[str]) -> Iterator[tuple[int, str]]:
     """Cut a stream into numbered lines. A lone carriage return ends a state of a progress bar, not a line."""
-    number, rest = 1, ""
+    last: str | None = None
+    number, rest, times = 1, "", 0
     for text in texts:
         rest += text
         held = "\r" if rest.endswith("\r") else ""  # the line feed that belongs to it may come next
         start = 0
-        for end in _ENDS.finditer(rest, 0, len(rest) - len(held)):
-            yield from ((number, piece) for piece in pieces(rest[start : end.start()]))
-            number += end.group() != "\r"
+        for end in _BREAKS.finditer(rest, 0, len(rest) - len(held)):
+            line = rest[start : end.start()]
+            times = times + 1 if line == last else 0
+            last = line
+            if times < (REPEATED if line else 1):
+                yield from ((number, piece) for piece in pieces(line))
+            ends = end.group().count("\n")
+            if ends > 1 and line:
+                yield number + 1, ""
+                last, times = "", 0
+            number += ends
             start = end.end()
         rest = rest[start:]
         if len(rest) > LONGEST:

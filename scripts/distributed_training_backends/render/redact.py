@@ -14,6 +14,7 @@ HINTS = (
     *(f"{word}{joint}key" for word in ("api", "access", "private", "account", "auth") for joint in ("", "_", "-")),
     *("hf_", "api_org_", "sk-", "akia", "asia", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-"),
     *("xox", "aiza", "eyj", "npm_", "pypi-", "ya29", "://", "-----begin"),
+    *("pwd", "_pass", "dbpass", "cookie", "login", "sig=", "signature=", "-u ", "--user"),
 )
 
 

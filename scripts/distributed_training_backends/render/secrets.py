@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 _KEYWORD = (
     r"(?:password|passwd|passphrase|secret|(?<!per_)token|api[_-]?key|access[_-]?key(?:[_-]?id)?|secret[_-]?key"
-    r"|private[_-]?key|account[_-]?key|auth[_-]?key|credentials?)"
+    r"|private[_-]?key|account[_-]?key|auth[_-]?key|credentials?|pwd|(?:db|user|root|admin|mysql|smtp|ftp)_?pass)"
 )
 # Values that tell nothing, marks that tokenizers use, and the words that follow a key's name in a sentence are no
 # secrets: hiding them would only confuse.
@@ -34,6 +34,11 @@ _BEARER = re.compile(
     re.IGNORECASE,
 )
 _URL_PASSWORD = re.compile(r"://[^\s/:@\"']{0,200}:([^\s/\"']{1,400})@")
+# a signed address, a cookie, a user with a password on a command line, a login with a key
+_SIGNED = re.compile(r"[?&][\w-]{0,40}sig(?:nature)?=([^\s&\"']+)", re.IGNORECASE)
+_COOKIE = re.compile(r"\bcookie[\"']?[ \t]{0,8}[:=][ \t]{0,8}([^\r\n\"']+)", re.IGNORECASE)
+_USER = re.compile(r"[ \t](?:-u|--user)[ =][\"']?[^\s:\"']{1,80}:([^\s\"']+)")
+_LOGIN = re.compile(r"\blogin[ \t]+([0-9a-f]{32,})")
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(.*?)(?:-----END|\Z)", re.DOTALL)
 # The value of a key that names a secret: in quotes, perhaps on the next line, or plain up to what may end it.
 _QUOTED = re.compile(
@@ -63,7 +68,7 @@ def find_secrets(text: str) -> Iterator[tuple[int, int]]:
     """Give the extents of what looks like a secret; they may overlap."""
     for pattern in (_TOKENS, _JWT):
         yield from (found.span() for found in pattern.finditer(text))
-    for pattern in (_BEARER, _URL_PASSWORD, _PRIVATE_KEY, _QUOTED, _PLAIN, _LINE):
+    for pattern in (_BEARER, _URL_PASSWORD, _SIGNED, _COOKIE, _USER, _LOGIN, _PRIVATE_KEY, _QUOTED, _PLAIN, _LINE):
         yield from (extent for found in pattern.finditer(text) if (extent := _telling(found)))
     for found in _OPTION.finditer(text):
         extent = _telling(found)
