@@ -5,16 +5,16 @@ from functools import cache
 from os.path import dirname, exists, isdir, join, normpath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from distributed_training_backends import validate
-from distributed_training_backends.model import BadQueryError, Context, Kind, LookupReport, Report, Targets
-from distributed_training_backends.resources import load_json
-from distributed_training_backends.rules import catalog
-from distributed_training_backends.rules.registry import RULES, Rule
-from distributed_training_backends.sources.detect import detect, named_like_ours
-from distributed_training_backends.sources.document import Document
-from distributed_training_backends.sources.limits import Unreadable
-from distributed_training_backends.sources.load import load, load_all
-from distributed_training_backends.sources.reading import (
+from . import validate
+from .model import BadQueryError, Context, Kind, LookupReport, Report, Targets
+from .resources import load_json
+from .rules import catalog
+from .rules.registry import RULES, Rule
+from .sources.detect import detect, named_like_ours
+from .sources.document import Document
+from .sources.limits import Unreadable
+from .sources.load import load, load_all
+from .sources.reading import (
     Raw,
     decode,
     find_files,
@@ -22,12 +22,12 @@ from distributed_training_backends.sources.reading import (
     read_path,
     read_stdin,
 )
-from distributed_training_backends.validate import Options, Unit
-from distributed_training_backends.versions import nearest, parse
+from .validate import Options, Unit
+from .versions import nearest, parse
 
 if TYPE_CHECKING:
-    from distributed_training_backends.model_diagnose import DiagnoseReport
-    from distributed_training_backends.model_triage import TriageReport
+    from .model_diagnose import DiagnoseReport
+    from .model_triage import TriageReport
 
 __all__ = [
     "BadQueryError",
@@ -167,7 +167,7 @@ def judged(sources: Sequence[Document | Unreadable], options: Options, read: Rea
 
 def absent_features() -> frozenset[str]:
     """The features of data/packages.json whose package this interpreter would not find; nothing is imported."""
-    from distributed_training_backends import installed
+    from . import installed
 
     features = load_json("packages.json")["features"]
     missing = set(installed.missing({record["module"] for record in features.values()}))
@@ -199,7 +199,7 @@ def named_file(document: Document) -> str | None:
 
 def editor_schema(kind: str, targets: Targets) -> dict[str, Any]:
     """The JSON Schema of a kind for editors: accelerate, deepspeed or fsdp. Raises KeyError for another kind."""
-    from distributed_training_backends import schemas
+    from . import schemas
 
     return schemas.schema(kind, targets)
 
@@ -247,7 +247,7 @@ def diagnose(
     `configs` are texts by path, `launch` is the command line, `versions` what `accelerate env`, `ds_report`, `pip list`
     or torch's collect_env print. Releases that none of them names are taken from `targets`.
     """
-    from distributed_training_backends.diagnose import answer, circumstances, question, reading
+    from .diagnose import answer, circumstances, question, reading
 
     texts = pieces_of(log) if isinstance(log, str) else reading.decoded(log)
     told = circumstances.releases(versions)
@@ -277,7 +277,7 @@ def look_up(
     targets: Targets | None = None,
 ) -> LookupReport:
     """Find the sections of the reference that answer a question; raises BadQueryError, which says why, in one line."""
-    from distributed_training_backends.lookup import search  # needs markdown-it-py, which validating does not
+    from .lookup import search  # needs markdown-it-py, which validating does not
 
     return search.look_up(query, targets or default_targets(), detail, limit, offset)
 
@@ -287,7 +287,7 @@ def triage(facts: Mapping[str, Any], offered: int = 3, names: Container[str] = (
 
     So many candidates that may fit, the best of each backend first, and those named come with their files.
     """
-    from distributed_training_backends.triage import answer, report  # which validating does not need
+    from .triage import answer, report  # which validating does not need
 
     asked = answer.question(facts)
     made = report.report(asked, answer.answer(asked), offered, names)
@@ -296,6 +296,6 @@ def triage(facts: Mapping[str, Any], offered: int = 3, names: Container[str] = (
 
 def facts_in(text: str) -> dict[str, Any]:
     """Read facts from YAML or JSON; raises BadFactsError."""
-    from distributed_training_backends.triage import fact_text
+    from .triage import fact_text
 
     return fact_text.facts_in(text)

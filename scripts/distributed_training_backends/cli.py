@@ -6,8 +6,8 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from distributed_training_backends import cli_common as common
-from distributed_training_backends.model import KINDS
+from . import cli_common as common
+from .model import KINDS
 
 PROG = "validate-backend-config"
 SUMMARY = "Tell what Accelerate, DeepSpeed and the Transformers Trainer will make of a config, before they run."
@@ -33,10 +33,10 @@ def _main(argv: Sequence[str] | None) -> int:
         return _print_schema(args)
     _check_together(args)
     if args.diff or args.fix:
-        from distributed_training_backends.cli_fix import run_fixes
+        from .cli_fix import run_fixes
 
         return run_fixes(args)
-    from distributed_training_backends import cli_run
+    from . import cli_run
 
     report = cli_run.judge(args.paths, cli_run.options_from(args), cli_run.read_stdin(args.paths))
     cli_run.show(report, args)
@@ -108,7 +108,7 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _print_schema(args: argparse.Namespace) -> int:
-    from distributed_training_backends import api
+    from . import api
 
     schema = api.editor_schema(args.schema, common.targets_from(args, api.default_targets()))
     common.emit(json.dumps(schema, indent=2) + "\n", args.output_file)
@@ -116,7 +116,7 @@ def _print_schema(args: argparse.Namespace) -> int:
 
 
 def _about_rules(args: argparse.Namespace) -> int:
-    from distributed_training_backends import api, cli_rules
+    from . import api, cli_rules
 
     if args.output_format not in ("text", "json"):
         raise common.UsageError(f"rules are listed as text or json, not as {args.output_format}")

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from distributed_training_backends.about import VERSION
-from distributed_training_backends.model import Context, Targets
-from distributed_training_backends.versions import InvalidReleaseError, parse
+from .about import VERSION
+from .model import Context, Targets
+from .versions import InvalidReleaseError, parse
 
 if TYPE_CHECKING:
-    from distributed_training_backends.render.style import Style
+    from .render.style import Style
 
 LIBRARIES = ("accelerate", "deepspeed", "transformers", "torch")
 WIDTH = 120
@@ -106,7 +106,7 @@ def targets_from(args: argparse.Namespace, default: Targets) -> Targets:
     """Choose the releases: a flag beats what is installed, which beats the newest one known."""
     chosen = dict(default.items())
     if args.installed:
-        from distributed_training_backends.installed import releases
+        from .installed import releases
 
         for library, found in releases(LIBRARIES).items():
             if found is None:
@@ -154,8 +154,8 @@ def context_from(args: argparse.Namespace) -> Context:
 
 def note(text: str) -> None:
     """Tell a person something beside the result, on standard error and without its secrets or control characters."""
-    from distributed_training_backends.render.characters import visible
-    from distributed_training_backends.render.redact import redact
+    from .render.characters import visible
+    from .render.redact import redact
 
     if sys.stderr is None:  # print would take standard output instead
         return
@@ -181,7 +181,7 @@ def emit(text: str, output_file: str | None = None, instead: str = OTHER_PLACE) 
 
 
 def _write(path: str, text: str) -> None:
-    from distributed_training_backends.fix import write_atomically
+    from .fix import write_atomically
 
     if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device is written to, never replaced
         with open(path, "w", encoding="utf-8", errors="surrogateescape") as stream:
@@ -203,7 +203,7 @@ def wants_color(stream: Any) -> bool:
 
 def style_for(output_file: str | None, **choices: Any) -> Style:
     """Fit the look to where the output goes."""
-    from distributed_training_backends.render.style import Style
+    from .render.style import Style
 
     to_terminal = output_file is None and sys.stdout is not None and sys.stdout.isatty()
     color = output_file is None and sys.stdout is not None and wants_color(sys.stdout)

@@ -7,8 +7,8 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 
-from distributed_training_backends import cli_common as common
-from distributed_training_backends.model_diagnose import SYMPTOMS
+from . import cli_common as common
+from .model_diagnose import SYMPTOMS
 
 PROG = "diagnose-failure"
 SUMMARY = "Find why a training run failed, hangs, is slow or computes wrongly: causes with evidence, fixes and checks."
@@ -31,8 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(argv: Sequence[str] | None) -> int:
     args = build_parser().read(argv)
     check(args)
-    from distributed_training_backends import api
-    from distributed_training_backends.render.diagnose import render_diagnose
+    from . import api
+    from .render.diagnose import render_diagnose
 
     report = api.diagnose(
         chunks(args.log) if args.log is not None else "",

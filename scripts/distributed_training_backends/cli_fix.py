@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from distributed_training_backends import cli_common as common
-from distributed_training_backends import cli_run
-from distributed_training_backends.fix import write_atomically
-from distributed_training_backends.mending import Settled, settle
-from distributed_training_backends.model import Applicability, Report
-from distributed_training_backends.render.style import counted
+from . import cli_common as common
+from . import cli_run
+from .fix import write_atomically
+from .mending import Settled, settle
+from .model import Applicability, Report
+from .render.style import counted
 
 
 def run_fixes(args: argparse.Namespace) -> int:
@@ -44,7 +44,7 @@ def _write(change: Settled) -> bool:
 
 
 def _show_diff(changes: list[Settled], report: Report, args: argparse.Namespace) -> int:
-    from distributed_training_backends.render.diff import render_diff
+    from .render.diff import render_diff
 
     diff = "".join(render_diff(change.before.path, change.before.text or "", change.text) for change in changes)
     common.emit(diff, args.output_file)

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from distributed_training_backends import cli_common as common
+from . import cli_common as common
 
 PROG = "lookup-reference"
 SUMMARY = (
@@ -28,8 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: Sequence[str] | None) -> int:
-    from distributed_training_backends import api
-    from distributed_training_backends.render.lookup import render_lookup
+    from . import api
+    from .render.lookup import render_lookup
 
     args = read(argv)
     targets = common.targets_from(args, api.default_targets())

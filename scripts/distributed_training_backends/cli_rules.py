@@ -6,10 +6,10 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from distributed_training_backends.cli_common import UsageError
+from .cli_common import UsageError
 
 if TYPE_CHECKING:
-    from distributed_training_backends.api import RuleInfo
+    from .api import RuleInfo
 
 
 def rules_listing(rules: Sequence[RuleInfo], output_format: str) -> str:

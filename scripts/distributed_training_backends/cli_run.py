@@ -7,9 +7,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from distributed_training_backends import api
-from distributed_training_backends import cli_common as common
-from distributed_training_backends.model import FileReport, Report, Severity
+from . import api
+from . import cli_common as common
+from .model import FileReport, Report, Severity
 
 STDIN_LIMIT = 4 * 1024 * 1024  # beyond the limit for files, so that larger input is refused as such
 
@@ -19,7 +19,7 @@ def options_from(args: argparse.Namespace) -> api.Options:
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     if args.select or args.ignore:
-        from distributed_training_backends.cli_rules import selection
+        from .cli_rules import selection
 
         rules = api.rules()
         select, ignore = selection(args.select, rules), selection(args.ignore, rules)
@@ -93,7 +93,7 @@ def check_output_file(path: str | None, report: Report) -> None:
 
 def show(report: Report, args: argparse.Namespace) -> None:
     """Render a report to where the arguments want it."""
-    from distributed_training_backends.render.dispatch import render
+    from .render.dispatch import render
 
     least = Severity.ERROR if args.quiet else Severity.INFO if args.verbose else Severity.WARNING
     check_output_file(args.output_file, report)

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from os.path import dirname, join
 from typing import Any, NamedTuple
 
-from distributed_training_backends.triage.answer import answer, question
-from distributed_training_backends.triage.describe import name_of
-from distributed_training_backends.triage.estimate import GIB, Estimate
-from distributed_training_backends.triage.facts import Facts, ModelFacts
-from distributed_training_backends.triage.setup import Setup
-from distributed_training_backends.triage.shapes import named
-from distributed_training_backends.versions import in_span
+from .triage.answer import answer, question
+from .triage.describe import name_of
+from .triage.estimate import GIB, Estimate
+from .triage.facts import Facts, ModelFacts
+from .triage.setup import Setup
+from .triage.shapes import named
+from .versions import in_span
 
 WORKER = join(dirname(__file__), "cli_trace_worker.py")
 TIME_LIMIT = 120.0

@@ -9,11 +9,11 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from distributed_training_backends import cli_common as common
-from distributed_training_backends.cli_triage_facts import add_fact_arguments, facts_from
+from . import cli_common as common
+from .cli_triage_facts import add_fact_arguments, facts_from
 
 if TYPE_CHECKING:
-    from distributed_training_backends.model_triage import Candidate, TriageReport
+    from .model_triage import Candidate, TriageReport
 
 PROG = "triage-backend"
 SUMMARY = "Choose a training backend for a model and a machine: what fits, how fast it is, and the config to start it."
@@ -32,8 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: Sequence[str] | None) -> int:
-    from distributed_training_backends import api
-    from distributed_training_backends.model_triage import BadFactsError
+    from . import api
+    from .model_triage import BadFactsError
 
     args = build_parser().read(argv)
     for name in ("candidate", "write", "report"):
@@ -51,7 +51,7 @@ def _main(argv: Sequence[str] | None) -> int:
     if args.candidate and args.candidate not in known:
         raise common.UsageError(f"--candidate {args.candidate} is none of {', '.join(known)}")
     if args.trace:
-        from distributed_training_backends.cli_trace import note_of
+        from .cli_trace import note_of
 
         note = note_of(facts, args.candidate or known[0], args.trace_limit)
         report = report._replace(notes=(note, *report.notes))
@@ -63,10 +63,10 @@ def _main(argv: Sequence[str] | None) -> int:
 def rendered(report: TriageReport, args: Namespace) -> str:
     """The answer in the format that was asked for."""
     if args.output_format == "json":
-        from distributed_training_backends.render.triage_json import render_triage_json
+        from .render.triage_json import render_triage_json
 
         return render_triage_json(report)
-    from distributed_training_backends.render.triage_text import BLOCKS, PLAIN_BLOCKS, Choice, render_triage
+    from .render.triage_text import BLOCKS, PLAIN_BLOCKS, Choice, render_triage
 
     blocks = BLOCKS if writes_blocks() else PLAIN_BLOCKS
     choice = Choice(args.candidate or "", args.detail == "full", blocks)
@@ -93,7 +93,7 @@ def write_out(report: TriageReport, args: Namespace) -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         common.emit(text, path)
     if args.report:
-        from distributed_training_backends.render.triage_page import render_page
+        from .render.triage_page import render_page
 
         common.emit(render_page(report), args.report)
 

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from distributed_training_backends import cli_common as common
-from distributed_training_backends.resources import load_json
-from distributed_training_backends.sources.limits import MAX_BYTES, Unreadable
-from distributed_training_backends.sources.reading import read_path, read_stdin
-from distributed_training_backends.triage.fact_schema import HINTS, spelled_out
+from . import cli_common as common
+from .resources import load_json
+from .sources.limits import MAX_BYTES, Unreadable
+from .sources.reading import read_path, read_stdin
+from .triage.fact_schema import HINTS, spelled_out
 
 SCHEMA = "schemas/facts.schema.json"
 # Facts whose flag is not called like them.
@@ -112,7 +112,7 @@ def releases(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
     """The releases that flags name, or that are installed."""
     libraries = (*common.LIBRARIES, "bitsandbytes")
     if args.installed:
-        from distributed_training_backends import installed
+        from . import installed
 
         yield from ((name, found) for name, found in installed.releases(libraries).items() if found)
     for library in libraries:
@@ -122,7 +122,7 @@ def releases(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
 
 def loaded(path: str) -> dict[str, Any]:
     """Read facts from a file or from standard input."""
-    from distributed_training_backends.triage.fact_text import facts_in
+    from .triage.fact_text import facts_in
 
     if path == "-" and sys.stdin is None:
         raise common.UsageError("--facts -: standard input is closed")

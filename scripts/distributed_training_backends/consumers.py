@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from distributed_training_backends.model import Consumer, Finding, Severity
-from distributed_training_backends.sources.document import Document
+from .model import Consumer, Finding, Severity
+from .sources.document import Document
 
 NAMES: Mapping[Consumer, str] = {"deepspeed": "DeepSpeed itself", "accelerate": "Accelerate", "trainer": "the Trainer"}
 # Blocks and keys for which "auto" is a value of DeepSpeed's own

@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
-from distributed_training_backends.fix import splice
-from distributed_training_backends.model import Edit, Extent, Fix, Pointer
-from distributed_training_backends.rules.registry import Operation, Repair
-from distributed_training_backends.sources.document import Document, copied
-from distributed_training_backends.sources.limits import LimitError
-from distributed_training_backends.sources.load import read
-from distributed_training_backends.sources.splice import NotPossibleError, Splicer, splicer
+from .fix import splice
+from .model import Edit, Extent, Fix, Pointer
+from .rules.registry import Operation, Repair
+from .sources.document import Document, copied
+from .sources.limits import LimitError
+from .sources.load import read
+from .sources.splice import NotPossibleError, Splicer, splicer
 
 # How many code points may be parsed again to try fixes out, per document: several hundred fixes in a usual config,
 # and a bound on the time that a huge one with a finding on every line can take.
@@ -92,7 +92,7 @@ def _holds(document: Document, steps: tuple[Operation, ...], edits: list[Edit]) 
         return False
     text = splice(document.text, edits)
     if document.syntax == "yaml" and document.parsed and not _duplicates(document) and steps[0].action != "text":
-        from distributed_training_backends.sources.yaml_source import plain_data  # a JSON file needs no PyYAML
+        from .sources.yaml_source import plain_data  # a JSON file needs no PyYAML
 
         data, sure = plain_data(text)
         if sure:

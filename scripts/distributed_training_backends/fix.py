@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from distributed_training_backends.model import Edit, Fix
+from .model import Edit, Fix
 
 WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH  # to root every file seems writable
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from os.path import normpath
 from typing import NamedTuple
 
-from distributed_training_backends import api
-from distributed_training_backends.fix import apply
-from distributed_training_backends.model import Applicability, FileReport, Finding, Report, Severity
+from . import api
+from .fix import apply
+from .model import Applicability, FileReport, Finding, Report, Severity
 
 ROUNDS = 10
 Identity = tuple[str, str, str]  # of a finding, wherever it has moved to

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from distributed_training_backends.model import Fix, Targets
+from .model import Fix, Targets
 
 DiagnoseVerdict = Literal["cause", "suspicion", "unknown", "no-failure", "unreadable"]
 SYMPTOMS = ("hang", "slow", "nan", "loss-wrong", "oom", "ignored")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from distributed_training_backends.model import Targets
+from .model import Targets
 
 Verdict = Literal["fits", "tight", "does_not_fit", "unknown"]
 VERDICTS: tuple[Verdict, ...] = ("fits", "tight", "unknown", "does_not_fit")

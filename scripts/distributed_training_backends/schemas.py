@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from distributed_training_backends.flow.launch import BLOCKS, merged_blocks
-from distributed_training_backends.flow.placement import block_keys, block_of
-from distributed_training_backends.knowledge import accelerate, deepspeed, transformers
-from distributed_training_backends.model import Targets
+from .flow.launch import BLOCKS, merged_blocks
+from .flow.placement import block_keys, block_of
+from .knowledge import accelerate, deepspeed, transformers
+from .model import Targets
 
 Schema = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -12,7 +12,7 @@ from functools import cache
 from os.path import dirname, isdir, isfile, join
 from typing import Any
 
-from distributed_training_backends.resources import references
+from .resources import references
 
 PACKAGE = dirname(__file__)
 NAME = "distributed_training_backends"
@@ -40,7 +40,7 @@ def content(name: str) -> bytes:
 
 def frontmatter() -> dict[str, Any]:
     """The fields at the top of SKILL.md."""
-    from distributed_training_backends.sources.yaml_source import parse_yaml
+    from .sources.yaml_source import parse_yaml
 
     block = content("SKILL.md").decode("utf-8").split("\n---\n", 1)[0].removeprefix("---\n")
     fields: dict[str, Any] = parse_yaml("SKILL.md", block, "accelerate").data

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from distributed_training_backends import consumers
-from distributed_training_backends.flow.inputs import DeepSpeedFile, cluster_inputs, lone_inputs
-from distributed_training_backends.model import (
+from . import consumers
+from .flow.inputs import DeepSpeedFile, cluster_inputs, lone_inputs
+from .model import (
     Consumer,
     Context,
     Extent,
@@ -18,12 +18,12 @@ from distributed_training_backends.model import (
     Targets,
     verdict_of,
 )
-from distributed_training_backends.rules import catalog
-from distributed_training_backends.rules.registry import RULES, Hit, Repair, Rule, in_whole, run_rules
-from distributed_training_backends.sources.comments import ignores
-from distributed_training_backends.sources.detect import detect
-from distributed_training_backends.sources.document import Document
-from distributed_training_backends.sources.limits import Unreadable
+from .rules import catalog
+from .rules.registry import RULES, Hit, Repair, Rule, in_whole, run_rules
+from .sources.comments import ignores
+from .sources.detect import detect
+from .sources.document import Document
+from .sources.limits import Unreadable
 
 LONGEST = 1_000  # code points of a message; a file may hold a name of a megabyte
 READERS: tuple[Consumer, ...] = ("deepspeed", "accelerate", "trainer")
@@ -88,7 +88,7 @@ def unit_findings(unit: Unit, options: Options) -> Iterator[Finding]:
         return
     inputs = cluster_inputs(document, targets, context) if document.kind == "accelerate" else lone_inputs(document)
     if document.kind == "trainer":
-        from distributed_training_backends.flow.trainer import (  # with it comes what the Trainer reads
+        from .flow.trainer import (  # with it comes what the Trainer reads
             deepspeed_of,
             file_named,
         )
@@ -142,7 +142,7 @@ def finding_of(rule: Rule, severity: Severity, hit: Hit) -> Finding:
 
 def resolved(document: Document, repair: Repair) -> Fix | None:
     """The fix that a repair comes to, if it can be made."""
-    from distributed_training_backends import edits  # not before there is something to mend: most files need no fix
+    from . import edits  # not before there is something to mend: most files need no fix
 
     return edits.resolve(document, repair)
 

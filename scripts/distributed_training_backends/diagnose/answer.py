@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from distributed_training_backends.diagnose.circumstances import holds, reading
-from distributed_training_backends.diagnose.memory import read_memory
-from distributed_training_backends.diagnose.question import Clues, Question, gather
-from distributed_training_backends.diagnose.ranking import Candidate, rank
-from distributed_training_backends.diagnose.scan import Hit
-from distributed_training_backends.diagnose.wording import phrase, shared_words
-from distributed_training_backends.knowledge.signatures import CONSEQUENCE, REMARK, by_id, collect, families, signatures
-from distributed_training_backends.model_diagnose import (
+from ..knowledge.signatures import CONSEQUENCE, REMARK, by_id, collect, families, signatures
+from ..model_diagnose import (
     Cause,
     ConfigFix,
     DiagnoseReport,
@@ -19,6 +13,12 @@ from distributed_training_backends.model_diagnose import (
     Evidence,
     Failure,
 )
+from .circumstances import holds, reading
+from .memory import read_memory
+from .question import Clues, Question, gather
+from .ranking import Candidate, rank
+from .scan import Hit
+from .wording import phrase, shared_words
 
 HIGH, MEDIUM, LEAST = 0.8, 0.4, 0.03  # of the confidence
 SUREST = 0.98  # nothing in a log proves a cause

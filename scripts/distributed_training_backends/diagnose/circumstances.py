@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 
-from distributed_training_backends.knowledge.signatures import fact_patterns
-from distributed_training_backends.versions import InvalidReleaseError, parse
+from ..knowledge.signatures import fact_patterns
+from ..versions import InvalidReleaseError, parse
 
 LIBRARIES = {
     "accelerate": "accelerate",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from distributed_training_backends.diagnose.reading import Line
+from .reading import Line
 
 _ROOT = "Root Cause (first observed failure)"
 _FIELD = re.compile(r"\s{1,8}(rank|host|exitcode|time)[ ]{0,12}: ?(\S{1,200})")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from distributed_training_backends.diagnose.scan import Scan
-from distributed_training_backends.diagnose.tracebacks import Raised
-from distributed_training_backends.model_diagnose import Failure
+from ..model_diagnose import Failure
+from .scan import Scan
+from .tracebacks import Raised
 
 # Exceptions that report another process's end.
 REPORTING = frozenset(

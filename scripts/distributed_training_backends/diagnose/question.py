@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import NamedTuple
 
-from distributed_training_backends.diagnose.circumstances import releases, settings
-from distributed_training_backends.diagnose.failing import first_failure
-from distributed_training_backends.diagnose.scan import Hit, Scan, Scanner
-from distributed_training_backends.diagnose.templates import Index, Template
-from distributed_training_backends.diagnose.wording import occurs, words_of
-from distributed_training_backends.knowledge.signatures import complaints, signatures, symptom_words, telling
-from distributed_training_backends.model import Finding, Report, Severity, Targets
-from distributed_training_backends.model_diagnose import SYMPTOMS, Failure
+from ..knowledge.signatures import complaints, signatures, symptom_words, telling
+from ..model import Finding, Report, Severity, Targets
+from ..model_diagnose import SYMPTOMS, Failure
+from .circumstances import releases, settings
+from .failing import first_failure
+from .scan import Hit, Scan, Scanner
+from .templates import Index, Template
+from .wording import occurs, words_of
 
 HEAD = "Traceback (most recent call last)"
 _BARRIER = re.compile(r"world_size=([0-9]{1,7}), worker_count=([0-9]{1,7})")

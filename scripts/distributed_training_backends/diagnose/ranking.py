@@ -6,11 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from distributed_training_backends.diagnose.circumstances import holds
-from distributed_training_backends.diagnose.question import Clues
-from distributed_training_backends.diagnose.scan import Hit
-from distributed_training_backends.diagnose.wording import bag_score, own_bag_score, phrase_score
-from distributed_training_backends.knowledge.signatures import (
+from ..knowledge.signatures import (
     CAUSE,
     CONSEQUENCE,
     REMARK,
@@ -21,7 +17,11 @@ from distributed_training_backends.knowledge.signatures import (
     signatures,
     weights,
 )
-from distributed_training_backends.model import Finding, Severity
+from ..model import Finding, Severity
+from .circumstances import holds
+from .question import Clues
+from .scan import Hit
+from .wording import bag_score, own_bag_score, phrase_score
 
 ENOUGH = 3  # families of causes
 ANOTHER, AFAR = "another-release", 3.0

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from distributed_training_backends.diagnose.prefixes import NO_SOURCE, Source, split_prefix
+from .prefixes import NO_SOURCE, Source, split_prefix
 
 LONGEST = 16_384  # code points of a piece of a line
 SEAM = 512  # a cut looks this far back for a space

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from typing import NamedTuple
 
-from distributed_training_backends.diagnose.ends import End, Ends
-from distributed_training_backends.diagnose.prefixes import Source
-from distributed_training_backends.diagnose.reading import Line, clean_lines, looks_binary
-from distributed_training_backends.diagnose.templates import Index, Template, plain
-from distributed_training_backends.diagnose.tracebacks import Raised, Tracebacks
+from .ends import End, Ends
+from .prefixes import Source
+from .reading import Line, clean_lines, looks_binary
+from .templates import Index, Template, plain
+from .tracebacks import Raised, Tracebacks
 
 BLOCK = 131_072  # code points that are searched at once
 OVERLAP = 12  # lines of a block that the next one sees again, for messages over several lines

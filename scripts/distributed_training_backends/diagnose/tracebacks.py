@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from distributed_training_backends.diagnose.prefixes import Source
-from distributed_training_backends.diagnose.reading import Line
+from .prefixes import Source
+from .reading import Line
 
 MOST = 400  # different exceptions that are kept
 LONGEST_MESSAGE = 1_500

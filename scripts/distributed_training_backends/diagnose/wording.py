@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 
-from distributed_training_backends.knowledge.signatures import Signature, signatures
+from ..knowledge.signatures import Signature, signatures
 
 Phrase = tuple[tuple[str, ...], ...]  # groups of words, of each of which one has to occur
 _WORD = re.compile(r"[a-z0-9_]+(?:[.+-][a-z0-9_]+)*")

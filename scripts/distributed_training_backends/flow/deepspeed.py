@@ -10,14 +10,14 @@ from __future__ import annotations
 from functools import cached_property, lru_cache
 from typing import Any, Literal
 
-from distributed_training_backends.flow.inputs import DeepSpeedFile
-from distributed_training_backends.knowledge import deepspeed as knowledge
-from distributed_training_backends.knowledge.deepspeed import DeepSpeedRelease, Key, Section
-from distributed_training_backends.knowledge.pydantic_values import RefusedError, effective
-from distributed_training_backends.model import Pointer
-from distributed_training_backends.resources import load_json
-from distributed_training_backends.sources.document import At, Document, copied
-from distributed_training_backends.versions import covers, in_span
+from ..knowledge import deepspeed as knowledge
+from ..knowledge.deepspeed import DeepSpeedRelease, Key, Section
+from ..knowledge.pydantic_values import RefusedError, effective
+from ..model import Pointer
+from ..resources import load_json
+from ..sources.document import At, Document, copied
+from ..versions import covers, in_span
+from .inputs import DeepSpeedFile
 
 MISSING = object()
 HJSON_ONLY = ("missing-comma", "missing-braces", "unquoted-key", "unquoted-string", "single-quoted", "multiline-string")
@@ -220,7 +220,7 @@ def read(file: DeepSpeedFile) -> Reading | None:
 def seen_by_hjson(document: Document) -> Any:
     """What DeepSpeed's own reader makes of the text; None where it breaks off (DSP001)."""
     if any(defect.name == "not-a-number" for defect in document.defects):
-        from distributed_training_backends.sources.json_source import as_hjson
+        from ..sources.json_source import as_hjson
 
         return as_hjson(document)
     return by_hjson(document.data)

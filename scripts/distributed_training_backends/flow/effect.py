@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distributed_training_backends.knowledge import accelerate as knowledge
+from ..knowledge import accelerate as knowledge
 
 OFF = ("false", "no", "off", "none", "null", "")
 ON = ("true", "yes", "on")

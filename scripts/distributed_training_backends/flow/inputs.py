@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from distributed_training_backends.flow.launch import Launch, is_cluster, launch_of
-from distributed_training_backends.model import Consumer, Context, Targets
-from distributed_training_backends.sources.document import Document
+from ..model import Consumer, Context, Targets
+from ..sources.document import Document
+from .launch import Launch, is_cluster, launch_of
 
 
 class DeepSpeedFile:

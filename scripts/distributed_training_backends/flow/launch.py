@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
-from distributed_training_backends.knowledge import accelerate as knowledge
-from distributed_training_backends.model import Context, Pointer
-from distributed_training_backends.sources.document import At, Document
-from distributed_training_backends.versions import in_span
+from ..knowledge import accelerate as knowledge
+from ..model import Context, Pointer
+from ..sources.document import At, Document
+from ..versions import in_span
 
 Route = Literal["deepspeed", "fsdp", "megatron", "multi_device", "tensor_parallel", "tpu", "simple"]
 ROUTES: Mapping[str, Route] = {

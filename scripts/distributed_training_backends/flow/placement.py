@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from distributed_training_backends.flow.launch import BLOCKS, Launch, Route, destination
-from distributed_training_backends.knowledge import accelerate as knowledge
+from ..knowledge import accelerate as knowledge
+from .launch import BLOCKS, Launch, Route, destination
 
 GROUPS = {
     "DeepSpeed Arguments": "deepspeed_config",

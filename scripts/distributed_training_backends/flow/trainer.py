@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from distributed_training_backends.flow.inputs import DeepSpeedFile
-from distributed_training_backends.knowledge import transformers
-from distributed_training_backends.model import Context, Targets
-from distributed_training_backends.sources.document import Document
+from ..knowledge import transformers
+from ..model import Context, Targets
+from ..sources.document import Document
+from .inputs import DeepSpeedFile
 
 # Compared as they are; warm-up and total steps depend on the length of the training.
 PLAIN = (

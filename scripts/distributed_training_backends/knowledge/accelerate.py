@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
-from distributed_training_backends import versions
-from distributed_training_backends.knowledge import history
-from distributed_training_backends.resources import load_json
+from .. import versions
+from ..resources import load_json
+from . import history
 
 DATA = "accelerate.json"
 RELEASES: tuple[str, ...] = tuple(load_json(DATA)["releases"])

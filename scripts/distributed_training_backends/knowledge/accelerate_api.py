@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from distributed_training_backends.knowledge import history
-from distributed_training_backends.knowledge.accelerate import nearest
+from . import history
+from .accelerate import nearest
 
 DATA = "accelerate_api.json"
 

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from distributed_training_backends import resources, versions
+from .. import resources, versions
 
 Unknown = Literal["refused", "ignored", "stored", "kwargs"]
 Reader = Literal["accelerate", "trainer"]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any
 
-from distributed_training_backends.resources import load_json
+from ..resources import load_json
 
 
 @cache

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from distributed_training_backends.resources import load_json
+from ..resources import load_json
 
 JOINED = ("messages", "hints", "needs", "symptoms")  # what a signature has besides that of the one it is like
 CAUSE, SUSPECT, CONSEQUENCE, REMARK = range(4)

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple
 
-from distributed_training_backends import versions
-from distributed_training_backends.knowledge import history
-from distributed_training_backends.resources import load_json
+from .. import versions
+from ..resources import load_json
+from . import history
 
 DATA = "transformers.json"
 RELEASES: tuple[str, ...] = tuple(load_json(DATA)["releases"])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from distributed_training_backends.lookup.query import Query
-from distributed_training_backends.lookup.sections import PageSection, Unit
-from distributed_training_backends.lookup.words import chunks, forms_of, name_of, words_of
+from .query import Query
+from .sections import PageSection, Unit
+from .words import chunks, forms_of, name_of, words_of
 
 GAP = "[…]"
 _NAME_WEIGHT = 10

@@ -10,11 +10,11 @@ from functools import cache
 from os.path import join, relpath
 from typing import NamedTuple
 
-from distributed_training_backends.lookup.postings import Postings, telling
-from distributed_training_backends.lookup.rule_pages import documented
-from distributed_training_backends.lookup.sections import PageSection, Unit, parse_page, plain
-from distributed_training_backends.lookup.words import chunks, forget, forms_of, pairs_of, words_of
-from distributed_training_backends.resources import load_json, references
+from ..resources import load_json, references
+from .postings import Postings, telling
+from .rule_pages import documented
+from .sections import PageSection, Unit, parse_page, plain
+from .words import chunks, forget, forms_of, pairs_of, words_of
 
 Weights = dict[str, float]
 # What stands in every section about a rule, so that it tells nothing about any: kept out of the index.

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
-from distributed_training_backends.knowledge import history
-from distributed_training_backends.lookup.query import Query
-from distributed_training_backends.lookup.words import name_of
-from distributed_training_backends.model import Targets
-from distributed_training_backends.resources import load_json
-from distributed_training_backends.versions import describe, in_span, nearest
+from ..knowledge import history
+from ..model import Targets
+from ..resources import load_json
+from ..versions import describe, in_span, nearest
+from .query import Query
+from .words import name_of
 
 # By file, the library that it is about and the branches whose names a user writes.
 SURFACES = {

@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from math import log
 
-from distributed_training_backends.lookup.words import share_of
+from .words import share_of
 
 ROWS = (1 << 20) - 1  # the bits of a hash that give way to the number of a row while rows are sorted
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from distributed_training_backends.lookup.words import (
+from ..model import BadQueryError
+from ..resources import load_json
+from .words import (
     chunks,
     is_name,
     is_problem,
@@ -15,8 +17,6 @@ from distributed_training_backends.lookup.words import (
     spelling_of,
     spoken_of,
 )
-from distributed_training_backends.model import BadQueryError
-from distributed_training_backends.resources import load_json
 
 LONGEST = 10_000
 LONG, DEEP = 2, 2  # parts of a class's name; dots in a setting's

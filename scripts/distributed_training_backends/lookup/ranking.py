@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from math import sqrt
 from typing import NamedTuple
 
-from distributed_training_backends.lookup.index import Index
-from distributed_training_backends.lookup.postings import Postings, rarity_of, telling
-from distributed_training_backends.lookup.query import Query
-from distributed_training_backends.lookup.words import meanings, share_of
+from .index import Index
+from .postings import Postings, rarity_of, telling
+from .query import Query
+from .words import meanings, share_of
 
 Meanings = Iterable[tuple[str, float]]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from distributed_training_backends.rules import catalog
-from distributed_training_backends.rules.registry import RULES
+from ..rules import catalog
+from ..rules.registry import RULES
 
 FOLDER = "references/rules/"
 _WHERE = re.compile(r"^All about a rule(?s:.*?)\. ", re.MULTILINE)

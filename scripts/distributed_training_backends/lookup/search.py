@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from distributed_training_backends.lookup.excerpt import text_of
-from distributed_training_backends.lookup.index import Index, the_index
-from distributed_training_backends.lookup.notes import notes
-from distributed_training_backends.lookup.query import Query, read_query
-from distributed_training_backends.lookup.ranking import ranked
-from distributed_training_backends.lookup.suggestions import suggestions_for
-from distributed_training_backends.lookup.words import name_of
-from distributed_training_backends.model import LookupReport, Section, Targets
+from ..model import LookupReport, Section, Targets
+from .excerpt import text_of
+from .index import Index, the_index
+from .notes import notes
+from .query import Query, read_query
+from .ranking import ranked
+from .suggestions import suggestions_for
+from .words import name_of
 
 Detail = Literal["concise", "full"]
 LENGTHS = {"concise": (1100, 350), "full": (8000, 4000)}  # characters of the first section and of each other one

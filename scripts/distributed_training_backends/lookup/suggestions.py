@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from distributed_training_backends.lookup.index import Index, the_index
-from distributed_training_backends.lookup.query import Query
-from distributed_training_backends.lookup.ranking import known_names
-from distributed_training_backends.lookup.words import chunks, name_of
-from distributed_training_backends.rules.suggest import closest
+from ..rules.suggest import closest
+from .index import Index, the_index
+from .query import Query
+from .ranking import known_names
+from .words import chunks, name_of
 
 MOST = 3
 

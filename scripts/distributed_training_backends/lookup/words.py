@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from sys import intern
 
-from distributed_training_backends.resources import load_json
+from ..resources import load_json
 
 _CHUNK = re.compile(r"(?:--)?[A-Za-z0-9_]+(?:[.\-/][A-Za-z0-9_]+)*")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from distributed_training_backends.model_diagnose import Cause, ConfigFix, DiagnoseReport, Evidence, Failure
-from distributed_training_backends.render.characters import visible
-from distributed_training_backends.render.json_report import fix_data
-from distributed_training_backends.render.redact import redact, redact_fix
-from distributed_training_backends.render.style import Style
+from ..model_diagnose import Cause, ConfigFix, DiagnoseReport, Evidence, Failure
+from .characters import visible
+from .json_report import fix_data
+from .redact import redact, redact_fix
+from .style import Style
 
 FORMAT_VERSION = 1
 CONCISE = 3  # causes, and places of evidence for each

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from difflib import unified_diff
 
-from distributed_training_backends.render.characters import visible
-from distributed_training_backends.render.redact import redact
+from .characters import visible
+from .redact import redact
 
 NO_LINE_END = "\\ No newline at end of file\n"
 

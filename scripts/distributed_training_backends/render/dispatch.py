@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from distributed_training_backends.model import Report
-from distributed_training_backends.render.redact import redact_report
-from distributed_training_backends.render.style import Style
+from ..model import Report
+from .redact import redact_report
+from .style import Style
 
 if TYPE_CHECKING:
-    from distributed_training_backends.render.sarif import RuleDescription
+    from .sarif import RuleDescription
 
 FORMATS = ("text", "json", "sarif", "github")
 
@@ -21,21 +21,21 @@ def render(
     """Write a report in one of FORMATS; `rules` describes the codes for SARIF. Only what is needed is imported."""
     report, style = redact_report(report), style or Style()
     if output_format == "json":
-        from distributed_training_backends.render.json_report import render_json
+        from .json_report import render_json
 
         return render_json(report)
     if output_format == "sarif":
-        from distributed_training_backends.render.sarif import render_sarif
+        from .sarif import render_sarif
 
         return render_sarif(report, style, rules)
     if output_format == "github":
-        from distributed_training_backends.render.github import render_github
+        from .github import render_github
 
         return render_github(report, style)
     if style.statistics:
-        from distributed_training_backends.render.statistics import render_statistics
+        from .statistics import render_statistics
 
         return render_statistics(report, style)
-    from distributed_training_backends.render.text import render_text
+    from .text import render_text
 
     return render_text(report, style)

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from distributed_training_backends.model import Place
-from distributed_training_backends.render.characters import Cell, cells
+from ..model import Place
+from .characters import Cell, cells
 
 CUT = "…"
 

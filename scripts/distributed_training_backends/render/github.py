@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distributed_training_backends.model import FileReport, Finding, Report, Severity
-from distributed_training_backends.render.characters import visible
-from distributed_training_backends.render.style import Style
+from ..model import FileReport, Finding, Report, Severity
+from .characters import visible
+from .style import Style
 
 _COMMAND = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 

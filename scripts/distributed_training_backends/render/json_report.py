@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from distributed_training_backends.model import FileReport, Finding, Fix, Report, Severity
+from ..model import FileReport, Finding, Fix, Report, Severity
 
 FORMAT_VERSION = 1
 

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from distributed_training_backends.model import LookupReport, Section
-from distributed_training_backends.render.characters import visible
-from distributed_training_backends.render.redact import redact
-from distributed_training_backends.render.style import Style
+from ..model import LookupReport, Section
+from .characters import visible
+from .redact import redact
+from .style import Style
 
 FORMAT_VERSION = 1
 

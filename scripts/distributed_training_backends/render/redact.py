@@ -5,7 +5,7 @@ A mask is as long as what it hides, so that columns, carets and the offsets of e
 
 from __future__ import annotations
 
-from distributed_training_backends.model import Applicability, Edit, FileReport, Finding, Fix, Place, Report
+from ..model import Applicability, Edit, FileReport, Finding, Fix, Place, Report
 
 # What every secret that can be found has about it; most texts have none of these, and cost one search.
 # (plain strings, because compiling a pattern costs every run more than these searches do)
@@ -23,7 +23,7 @@ def redact(text: str) -> str:
     lowered = text.lower()
     if not any(hint in lowered for hint in HINTS):
         return text
-    from distributed_training_backends.render.secrets import find_secrets  # its patterns take a while to compile
+    from .secrets import find_secrets  # its patterns take a while to compile
 
     chars: list[str] | None = None
     for start, end in find_secrets(text):

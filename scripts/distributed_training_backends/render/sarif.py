@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 from urllib.parse import quote
 
-from distributed_training_backends.about import NAME, VERSION
-from distributed_training_backends.model import FileReport, Finding, Fix, Place, Report
-from distributed_training_backends.render.style import Style
+from ..about import NAME, VERSION
+from ..model import FileReport, Finding, Fix, Place, Report
+from .style import Style
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
 _LEVEL = {"error": "error", "warning": "warning", "info": "note"}

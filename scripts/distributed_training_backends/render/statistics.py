@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distributed_training_backends.model import Applicability, Finding, Report
-from distributed_training_backends.render.style import SEVERITY_COLOUR, Style
-from distributed_training_backends.render.text import is_fixable, summary_of
+from ..model import Applicability, Finding, Report
+from .style import SEVERITY_COLOUR, Style
+from .text import is_fixable, summary_of
 
 
 def render_statistics(report: Report, style: Style) -> str:

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from distributed_training_backends.model import Finding, Severity
+from ..model import Finding, Severity
 
 _COLOURS = {"bold": "1", "red": "1;31", "yellow": "1;33", "blue": "1;34", "cyan": "36", "green": "32", "dim": "2"}
 SEVERITY_COLOUR = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "blue"}

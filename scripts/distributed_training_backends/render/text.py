@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from distributed_training_backends.model import Applicability, FileReport, Finding, Fix, Report, Severity
-from distributed_training_backends.render.characters import visible
-from distributed_training_backends.render.excerpt import excerpt_of
-from distributed_training_backends.render.style import SEVERITY_COLOUR, Style, counted
+from ..model import Applicability, FileReport, Finding, Fix, Report, Severity
+from .characters import visible
+from .excerpt import excerpt_of
+from .style import SEVERITY_COLOUR, Style, counted
 
 LINE_END = re.compile(r"\r\n?|\n")  # what the columns are counted by
 _HOW = {Applicability.SAFE: " (--fix does it)", Applicability.UNSAFE: " (--unsafe-fixes does it)"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from distributed_training_backends.model_triage import Candidate, TriageReport
-from distributed_training_backends.render.redact import redact
+from ..model_triage import Candidate, TriageReport
+from .redact import redact
 
 FORMAT_VERSION = 1
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
-from distributed_training_backends.model_triage import Amount, Candidate, File, Memory, TriageReport, shown_by, unit_of
-from distributed_training_backends.render.redact import redact
-from distributed_training_backends.render.triage_assets import COLOURS, SCRIPT, STYLE
+from ..model_triage import Amount, Candidate, File, Memory, TriageReport, shown_by, unit_of
+from .redact import redact
+from .triage_assets import COLOURS, SCRIPT, STYLE
 
 WORDS = {"fits": "fits", "tight": "tight", "unknown": "unknown", "does_not_fit": "does not fit"}
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from distributed_training_backends.model_triage import Amount, Candidate, Memory, TriageReport, shown_by, unit_of
-from distributed_training_backends.render.characters import visible
-from distributed_training_backends.render.style import Style
+from ..model_triage import Amount, Candidate, Memory, TriageReport, shown_by, unit_of
+from .characters import visible
+from .style import Style
 
 BAR = 40
 COLOURS = {"fits": "green", "tight": "yellow", "unknown": "cyan", "does_not_fit": "red"}

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from distributed_training_backends.flow.effect import default_of_option, same
-from distributed_training_backends.flow.launch import (
+from ..flow.effect import default_of_option, same
+from ..flow.launch import (
     BLOCKS,
     OLD_BACKEND,
     SEPARATE,
@@ -13,16 +13,16 @@ from distributed_training_backends.flow.launch import (
     destination,
     merged_blocks,
 )
-from distributed_training_backends.flow.placement import arguments, block_keys, block_of, block_options, homes, is_read
-from distributed_training_backends.knowledge import accelerate as knowledge
-from distributed_training_backends.knowledge import accelerate_api
-from distributed_training_backends.model import Applicability, Severity, Targets
-from distributed_training_backends.rules.readings import read
-from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
-from distributed_training_backends.rules.suggest import closest, named, shown
-from distributed_training_backends.rules.values import on_route
-from distributed_training_backends.sources.document import Document
-from distributed_training_backends.versions import describe, parse
+from ..flow.placement import arguments, block_keys, block_of, block_options, homes, is_read
+from ..knowledge import accelerate as knowledge
+from ..knowledge import accelerate_api
+from ..model import Applicability, Severity, Targets
+from ..sources.document import Document
+from ..versions import describe, parse
+from .readings import read
+from .registry import Hit, Operation, Repair, rule
+from .suggest import closest, named, shown
+from .values import on_route
 
 READ_BY = {
     "fsdp_config": "FSDP",
@@ -210,7 +210,7 @@ def block_explanation(entry: Entry, launch: Launch) -> tuple[str, Repair | None]
 
 def known_to_deepspeed(key: str) -> bool:
     """Tell whether a key stands anywhere in a DeepSpeed config."""
-    from distributed_training_backends.knowledge import deepspeed  # seldom needed, and large
+    from ..knowledge import deepspeed  # seldom needed, and large
 
     newest = deepspeed.for_release(deepspeed.releases()[-1])
     return key in newest.keys or bool(deepspeed.known_elsewhere(key))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distributed_training_backends.flow.effect import normal
-from distributed_training_backends.flow.launch import Launch
-from distributed_training_backends.model import Applicability, Targets
-from distributed_training_backends.rules.launch_counts import integer
-from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
-from distributed_training_backends.rules.suggest import shown
-from distributed_training_backends.rules.values import value_hits
-from distributed_training_backends.versions import in_span
+from ..flow.effect import normal
+from ..flow.launch import Launch
+from ..model import Applicability, Targets
+from ..versions import in_span
+from .launch_counts import integer
+from .registry import Hit, Operation, Repair, rule
+from .suggest import shown
+from .values import value_hits
 
 VALUES = ("zero", "gradient_", "offload_", "deepspeed_config_file", "deepspeed_moe")
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from distributed_training_backends.flow.launch import BLOCKS, is_cluster
-from distributed_training_backends.flow.placement import homes
-from distributed_training_backends.knowledge import accelerate as knowledge
-from distributed_training_backends.model import Applicability, Severity, Targets
-from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
-from distributed_training_backends.rules.rewriting import as_written, rewriting
-from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
-from distributed_training_backends.sources.document import Document
-from distributed_training_backends.versions import describe, parse
+from ..flow.launch import BLOCKS, is_cluster
+from ..flow.placement import homes
+from ..knowledge import accelerate as knowledge
+from ..model import Applicability, Severity, Targets
+from ..sources.document import Document
+from ..versions import describe, parse
+from .registry import Hit, Operation, Repair, rule
+from .rewriting import as_written, rewriting
+from .suggest import closest, did_you_mean, listing, shown
 
 ALIASES = {"DDP": "MULTI_GPU", "MEGATRON": "MEGATRON_LM", "FSDP2": "FSDP", "NONE": "NO", "SINGLE_GPU": "NO"}
 
@@ -131,7 +131,7 @@ def move(document: Document, key: str, block: str) -> Repair | None:
 
 def deepspeed_key(key: str) -> bool:
     """Tell whether the newest DeepSpeed knows the key at the top of its config."""
-    from distributed_training_backends.knowledge import deepspeed  # seldom needed, and large
+    from ..knowledge import deepspeed  # seldom needed, and large
 
     return key in deepspeed.for_release(deepspeed.releases()[-1]).keys
 

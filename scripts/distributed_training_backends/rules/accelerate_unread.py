@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distributed_training_backends.flow.effect import normal, same
-from distributed_training_backends.flow.launch import BLOCKS, SEPARATE, Launch
-from distributed_training_backends.flow.placement import MEETING, alone, is_read
-from distributed_training_backends.knowledge import accelerate as knowledge
-from distributed_training_backends.model import Severity
-from distributed_training_backends.rules.registry import Hit, rule
-from distributed_training_backends.rules.rewriting import rewriting
-from distributed_training_backends.rules.suggest import shown
+from ..flow.effect import normal, same
+from ..flow.launch import BLOCKS, SEPARATE, Launch
+from ..flow.placement import MEETING, alone, is_read
+from ..knowledge import accelerate as knowledge
+from ..model import Severity
+from .registry import Hit, rule
+from .rewriting import rewriting
+from .suggest import shown
 
 OTHER_RULES = (*BLOCKS, *SEPARATE, "num_processes")
 FOR_TPU_CONFIG = ("tpu_zone", "commands", "command_file", "tpu_vm", "tpu_env", "tpu_name")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from os.path import isabs
 
-from distributed_training_backends.flow.launch import Launch
-from distributed_training_backends.model import Applicability, Pointer, Severity
-from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
-from distributed_training_backends.rules.suggest import shown
-from distributed_training_backends.sources.document import Document
+from ..flow.launch import Launch
+from ..model import Applicability, Pointer, Severity
+from ..sources.document import Document
+from .registry import Hit, Operation, Repair, rule
+from .suggest import shown
 
 # The names in `_deepspeed_config_checks`; the same in all releases from 0.20.0 to 1.15.0.
 OVERRULED = (

@@ -6,15 +6,15 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from distributed_training_backends.flow.deepspeed import Reading, read
-from distributed_training_backends.flow.inputs import DeepSpeedFile
-from distributed_training_backends.knowledge.deepspeed import auto_fillers
-from distributed_training_backends.model import Pointer, Severity
-from distributed_training_backends.rules.deepspeed_keys import explained
-from distributed_training_backends.rules.deepspeed_walk import walk
-from distributed_training_backends.rules.registry import Hit, rule
-from distributed_training_backends.rules.suggest import shown
-from distributed_training_backends.sources.document import At
+from ..flow.deepspeed import Reading, read
+from ..flow.inputs import DeepSpeedFile
+from ..knowledge.deepspeed import auto_fillers
+from ..model import Pointer, Severity
+from ..sources.document import At
+from .deepspeed_keys import explained
+from .deepspeed_walk import walk
+from .registry import Hit, rule
+from .suggest import shown
 
 
 @rule("DSP023", "unfilled-auto", error="*", of="deepspeed")

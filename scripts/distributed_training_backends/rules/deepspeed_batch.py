@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from math import inf, isfinite
 from typing import Any, NamedTuple
 
-from distributed_training_backends.flow.deepspeed import Reading, read
-from distributed_training_backends.flow.inputs import DeepSpeedFile
-from distributed_training_backends.rules.registry import Hit, rule
-from distributed_training_backends.rules.suggest import shown
+from ..flow.deepspeed import Reading, read
+from ..flow.inputs import DeepSpeedFile
+from .registry import Hit, rule
+from .suggest import shown
 
 TOTAL, MICRO, STEPS = "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"
 SIZES = (TOTAL, MICRO, STEPS)

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from distributed_training_backends.flow.deepspeed import Reading
-from distributed_training_backends.model import Applicability, Severity
-from distributed_training_backends.resources import load_json
-from distributed_training_backends.rules.registry import Hit, Operation, Repair
-from distributed_training_backends.rules.suggest import shown
-from distributed_training_backends.versions import covers
+from ..flow.deepspeed import Reading
+from ..model import Applicability, Severity
+from ..resources import load_json
+from ..versions import covers
+from .registry import Hit, Operation, Repair
+from .suggest import shown
 
 TESTED = {"adam": "*", "adamw": "*", "adagrad": "0.9.2..", "lion": "0.11.0..", "muon": "0.17.6.."}
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distributed_training_backends.flow.deepspeed import read
-from distributed_training_backends.flow.inputs import DeepSpeedFile
-from distributed_training_backends.rules.deepspeed_conditions import hits
-from distributed_training_backends.rules.registry import Hit, rule
+from ..flow.deepspeed import read
+from ..flow.inputs import DeepSpeedFile
+from .deepspeed_conditions import hits
+from .registry import Hit, rule
 
 
 def of_rule(deepspeed: DeepSpeedFile, code: str) -> Iterator[Hit]:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from distributed_training_backends.flow.deepspeed import Reading, read
-from distributed_training_backends.flow.inputs import DeepSpeedFile
-from distributed_training_backends.knowledge import deepspeed as knowledge
-from distributed_training_backends.knowledge.pydantic_values import RefusedError, effective
-from distributed_training_backends.model import Applicability, Severity
-from distributed_training_backends.rules.deepspeed_conditions import by_key, holds, is_number, same
-from distributed_training_backends.rules.deepspeed_conflicts import of_rule
-from distributed_training_backends.rules.deepspeed_walk import Entry, walk
-from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
-from distributed_training_backends.rules.rewriting import rewriting
-from distributed_training_backends.rules.suggest import shown
-from distributed_training_backends.sources.document import At
+from ..flow.deepspeed import Reading, read
+from ..flow.inputs import DeepSpeedFile
+from ..knowledge import deepspeed as knowledge
+from ..knowledge.pydantic_values import RefusedError, effective
+from ..model import Applicability, Severity
+from ..sources.document import At
+from .deepspeed_conditions import by_key, holds, is_number, same
+from .deepspeed_conflicts import of_rule
+from .deepspeed_walk import Entry, walk
+from .registry import Hit, Operation, Repair, rule
+from .rewriting import rewriting
+from .suggest import shown
 
 
 @rule("DSP060", "setting-without-effect", warning="*", of="deepspeed")

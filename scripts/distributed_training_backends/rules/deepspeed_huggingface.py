@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from distributed_training_backends.flow.deepspeed import (
+from ..flow.deepspeed import (
     MISSING,
     PRECISIONS,
     Reading,
@@ -14,15 +14,15 @@ from distributed_training_backends.flow.deepspeed import (
     node,
     read,
 )
-from distributed_training_backends.flow.effect import normal
-from distributed_training_backends.flow.inputs import DeepSpeedFile
-from distributed_training_backends.model import Applicability, Severity
-from distributed_training_backends.rules.deepspeed_conditions import is_kind, is_number, rows
-from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
-from distributed_training_backends.rules.rewriting import rewriting
-from distributed_training_backends.rules.suggest import shown
-from distributed_training_backends.sources.document import Document
-from distributed_training_backends.versions import covers
+from ..flow.effect import normal
+from ..flow.inputs import DeepSpeedFile
+from ..model import Applicability, Severity
+from ..sources.document import Document
+from ..versions import covers
+from .deepspeed_conditions import is_kind, is_number, rows
+from .registry import Hit, Operation, Repair, rule
+from .rewriting import rewriting
+from .suggest import shown
 
 
 @rule("DSP050", "no-zero-block", error="*", of="deepspeed")

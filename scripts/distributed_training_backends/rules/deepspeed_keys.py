@@ -4,17 +4,17 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from distributed_training_backends.flow.deepspeed import Reading, read
-from distributed_training_backends.flow.inputs import DeepSpeedFile
-from distributed_training_backends.knowledge import deepspeed as knowledge
-from distributed_training_backends.knowledge.pydantic_values import problem
-from distributed_training_backends.model import Applicability, Severity
-from distributed_training_backends.resources import load_json
-from distributed_training_backends.rules.deepspeed_walk import Entry, walk
-from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
-from distributed_training_backends.rules.suggest import closest, shown
-from distributed_training_backends.sources.document import At
-from distributed_training_backends.versions import Span, describe
+from ..flow.deepspeed import Reading, read
+from ..flow.inputs import DeepSpeedFile
+from ..knowledge import deepspeed as knowledge
+from ..knowledge.pydantic_values import problem
+from ..model import Applicability, Severity
+from ..resources import load_json
+from ..sources.document import At
+from ..versions import Span, describe
+from .deepspeed_walk import Entry, walk
+from .registry import Hit, Operation, Repair, rule
+from .suggest import closest, shown
 
 Case = Literal["unknown", "release", "misplaced"]
 SUCCESSORS = {

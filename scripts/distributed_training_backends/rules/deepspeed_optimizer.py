@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from distributed_training_backends.flow.deepspeed import Reading, read
-from distributed_training_backends.flow.inputs import DeepSpeedFile
-from distributed_training_backends.knowledge.deepspeed import Constructor
-from distributed_training_backends.model import Applicability, Severity
-from distributed_training_backends.resources import load_json
-from distributed_training_backends.rules.deepspeed_conditions import is_number, rows
-from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
-from distributed_training_backends.rules.rewriting import rewriting
-from distributed_training_backends.rules.suggest import closest, listing, shown, unlike
+from ..flow.deepspeed import Reading, read
+from ..flow.inputs import DeepSpeedFile
+from ..knowledge.deepspeed import Constructor
+from ..model import Applicability, Severity
+from ..resources import load_json
+from .deepspeed_conditions import is_number, rows
+from .registry import Hit, Operation, Repair, rule
+from .rewriting import rewriting
+from .suggest import closest, listing, shown, unlike
 
 
 def parameters(reading: Reading) -> dict[str, Any]:

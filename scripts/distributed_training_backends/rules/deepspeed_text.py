@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from distributed_training_backends.flow.inputs import DeepSpeedFile
-from distributed_training_backends.model import Severity
-from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
-from distributed_training_backends.rules.suggest import shown
-from distributed_training_backends.sources.document import Defect, Document
+from ..flow.inputs import DeepSpeedFile
+from ..model import Severity
+from ..sources.document import Defect, Document
+from .registry import Hit, Operation, Repair, rule
+from .suggest import shown
 
 PLACEHOLDER = re.compile(r"[$<{%]")
 REMOVABLE = {"trailing-comma": "remove the trailing comma", "comment": "remove the comment"}

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from distributed_training_backends.flow.deepspeed import Reading
-from distributed_training_backends.flow.inputs import DeepSpeedFile
-from distributed_training_backends.knowledge.deepspeed import Key
-from distributed_training_backends.knowledge.pydantic_values import RefusedError, effective
-from distributed_training_backends.model import Applicability, Severity
-from distributed_training_backends.rules.deepspeed_conditions import by_key, is_kind, same, satisfied, subject
-from distributed_training_backends.rules.deepspeed_walk import Entry, walk
-from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
-from distributed_training_backends.rules.rewriting import rewriting
-from distributed_training_backends.rules.suggest import closest, did_you_mean, shown, unlike
-from distributed_training_backends.sources.document import At
+from ..flow.deepspeed import Reading
+from ..flow.inputs import DeepSpeedFile
+from ..knowledge.deepspeed import Key
+from ..knowledge.pydantic_values import RefusedError, effective
+from ..model import Applicability, Severity
+from ..sources.document import At
+from .deepspeed_conditions import by_key, is_kind, same, satisfied, subject
+from .deepspeed_walk import Entry, walk
+from .registry import Hit, Operation, Repair, rule
+from .rewriting import rewriting
+from .suggest import closest, did_you_mean, shown, unlike
 
 BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 

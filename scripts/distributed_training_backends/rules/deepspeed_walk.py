@@ -4,11 +4,11 @@ from collections import deque
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from distributed_training_backends.flow.deepspeed import Reading, key_of, read, section_of, seen_by_hjson
-from distributed_training_backends.flow.inputs import DeepSpeedFile
-from distributed_training_backends.knowledge.deepspeed import Key, Unknown, for_release
-from distributed_training_backends.model import Pointer
-from distributed_training_backends.sources.document import Document
+from ..flow.deepspeed import Reading, key_of, read, section_of, seen_by_hjson
+from ..flow.inputs import DeepSpeedFile
+from ..knowledge.deepspeed import Key, Unknown, for_release
+from ..model import Pointer
+from ..sources.document import Document
 
 FREE = ("optimizer.params", "scheduler.params")
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distributed_training_backends.flow.launch import Launch
-from distributed_training_backends.knowledge import accelerate as knowledge
-from distributed_training_backends.model import Severity, Targets
-from distributed_training_backends.rules.fsdp_settings import version_of
-from distributed_training_backends.rules.registry import Hit, rule
-from distributed_training_backends.rules.rewriting import rewriting
-from distributed_training_backends.rules.suggest import shown
-from distributed_training_backends.rules.values import defect_hits, meaning
-from distributed_training_backends.versions import parse
+from ..flow.launch import Launch
+from ..knowledge import accelerate as knowledge
+from ..model import Severity, Targets
+from ..versions import parse
+from .fsdp_settings import version_of
+from .registry import Hit, rule
+from .rewriting import rewriting
+from .suggest import shown
+from .values import defect_hits, meaning
 
 
 @rule("FSD020", "no-wrap-policy", info="*")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from distributed_training_backends.flow.launch import Launch
-from distributed_training_backends.knowledge import accelerate as knowledge
-from distributed_training_backends.model import Applicability, Pointer, Severity
-from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
-from distributed_training_backends.rules.rewriting import as_written
-from distributed_training_backends.rules.suggest import listing, shown
-from distributed_training_backends.rules.values import key_of, meaning, unread_hits, value_hits
+from ..flow.launch import Launch
+from ..knowledge import accelerate as knowledge
+from ..model import Applicability, Pointer, Severity
+from .registry import Hit, Operation, Repair, rule
+from .rewriting import as_written
+from .suggest import listing, shown
+from .values import key_of, meaning, unread_hits, value_hits
 
 # What FSDP2's `reshard_after_forward` makes of an FSDP1 strategy (commands/to_fsdp2.py).
 RESHARD = {"FULL_SHARD": True, "SHARD_GRAD_OP": False}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from distributed_training_backends.flow.launch import Launch, is_number
-from distributed_training_backends.model import Severity
-from distributed_training_backends.rules.registry import Hit, Repair, rule
-from distributed_training_backends.rules.rewriting import as_written, rewriting
-from distributed_training_backends.rules.suggest import shown
+from ..flow.launch import Launch, is_number
+from ..model import Severity
+from .registry import Hit, Repair, rule
+from .rewriting import as_written, rewriting
+from .suggest import shown
 
 WORDS_FOR_ALL = ("auto", "cpu", "gpu", "xpu")
 OPEN = (None, -1, "auto")

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from distributed_training_backends.flow.launch import Launch
-from distributed_training_backends.flow.placement import alone
-from distributed_training_backends.knowledge import accelerate as knowledge
-from distributed_training_backends.model import Severity, Targets
-from distributed_training_backends.rules.launch_counts import machines_of
-from distributed_training_backends.rules.registry import Hit, rule
-from distributed_training_backends.rules.rewriting import rewriting
-from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
-from distributed_training_backends.versions import in_span
+from ..flow.launch import Launch
+from ..flow.placement import alone
+from ..knowledge import accelerate as knowledge
+from ..model import Severity, Targets
+from ..versions import in_span
+from .launch_counts import machines_of
+from .registry import Hit, rule
+from .rewriting import rewriting
+from .suggest import closest, did_you_mean, listing, shown
 
 LOOPBACK = r"(?i)localhost|127(\.\d+){3}|\[?::1\]?"
 HOST = r"[\w.:-]+"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distributed_training_backends.rules.registry import Hit, rule
-from distributed_training_backends.sources.document import Document
+from ..sources.document import Document
+from .registry import Hit, rule
 
 
 @rule("XCF004", "lone-file-unreadable", error="*", of="transformers")

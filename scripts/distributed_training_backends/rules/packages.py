@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from distributed_training_backends.flow.inputs import DeepSpeedFile
-from distributed_training_backends.flow.launch import Launch
-from distributed_training_backends.resources import load_json
-from distributed_training_backends.rules.registry import Hit, rule
-from distributed_training_backends.sources.document import At, Document
+from ..flow.inputs import DeepSpeedFile
+from ..flow.launch import Launch
+from ..resources import load_json
+from ..sources.document import At, Document
+from .registry import Hit, rule
 
 DATA = "packages.json"
 BY_TYPE = {

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distributed_training_backends.flow.launch import Arg, Launch
-from distributed_training_backends.knowledge import accelerate as knowledge
-from distributed_training_backends.model import Context, Targets
-from distributed_training_backends.rules.parallelism_sizes import (
+from ..flow.launch import Arg, Launch
+from ..knowledge import accelerate as knowledge
+from ..model import Context, Targets
+from ..sources.document import Document
+from .parallelism_sizes import (
     PREFIX,
     Mesh,
     context_and_sequence_parallelism,
     mesh_of,
     replication_with_tensor_parallelism,
 )
-from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
-from distributed_training_backends.rules.suggest import closest, shown
-from distributed_training_backends.rules.values import value_hits
-from distributed_training_backends.sources.document import Document
+from .registry import Hit, Operation, Repair, rule
+from .suggest import closest, shown
+from .values import value_hits
 
 HANDLERS = ("tp_handler", "cp_handler", "sp_handler")
 

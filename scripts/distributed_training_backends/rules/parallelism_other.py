@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distributed_training_backends.flow.launch import Launch
-from distributed_training_backends.knowledge import accelerate as knowledge
-from distributed_training_backends.model import Severity, Targets
-from distributed_training_backends.rules.parallelism_sizes import PREFIX, mesh_of, started
-from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
-from distributed_training_backends.rules.suggest import shown
-from distributed_training_backends.rules.values import meaning, unread_hits, value_hits
-from distributed_training_backends.versions import parse
+from ..flow.launch import Launch
+from ..knowledge import accelerate as knowledge
+from ..model import Severity, Targets
+from ..versions import parse
+from .parallelism_sizes import PREFIX, mesh_of, started
+from .registry import Hit, Operation, Repair, rule
+from .suggest import shown
+from .values import meaning, unread_hits, value_hits
 
 # Which dimension needs which library, under the name of the constant that holds the first release.
 NEEDS = (

@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from distributed_training_backends.flow.launch import Launch
-from distributed_training_backends.model import Severity, Targets
-from distributed_training_backends.rules.fsdp_settings import version_of
-from distributed_training_backends.rules.registry import Hit, rule
-from distributed_training_backends.rules.values import defect_hits, meaning, unread_hits, value_hits
-from distributed_training_backends.sources.document import At
-from distributed_training_backends.versions import parse
+from ..flow.launch import Launch
+from ..model import Severity, Targets
+from ..sources.document import At
+from ..versions import parse
+from .fsdp_settings import version_of
+from .registry import Hit, rule
+from .values import defect_hits, meaning, unread_hits, value_hits
 
 PREFIX = "parallelism_config_"
 SIZES = ("dp_replicate", "dp_shard", "tp", "cp", "sp")

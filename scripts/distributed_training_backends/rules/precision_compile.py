@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distributed_training_backends.flow.launch import OLD_BACKEND, Launch
-from distributed_training_backends.rules.registry import Hit, rule
-from distributed_training_backends.rules.rewriting import rewriting
-from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
-from distributed_training_backends.rules.values import meaning, value_hits
+from ..flow.launch import OLD_BACKEND, Launch
+from .registry import Hit, rule
+from .rewriting import rewriting
+from .suggest import closest, did_you_mean, listing, shown
+from .values import meaning, value_hits
 
 PREFIX = "dynamo_"
 BACKEND = "dynamo_backend"

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from distributed_training_backends.flow.inputs import DeepSpeedFile
-from distributed_training_backends.flow.launch import Launch, merged_blocks
-from distributed_training_backends.flow.placement import block_keys
-from distributed_training_backends.knowledge import accelerate as knowledge
-from distributed_training_backends.model import Severity
-from distributed_training_backends.resources import load_json
-from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
-from distributed_training_backends.rules.suggest import closest, named, shown
-from distributed_training_backends.rules.values import holds, meaning, rows_of, unread_hits, value_hits
-from distributed_training_backends.sources.document import Document
-from distributed_training_backends.versions import covers, describe, parse
+from ..flow.inputs import DeepSpeedFile
+from ..flow.launch import Launch, merged_blocks
+from ..flow.placement import block_keys
+from ..knowledge import accelerate as knowledge
+from ..model import Severity
+from ..resources import load_json
+from ..sources.document import Document
+from ..versions import covers, describe, parse
+from .registry import Hit, Operation, Repair, rule
+from .suggest import closest, named, shown
+from .values import holds, meaning, rows_of, unread_hits, value_hits
 
 DATA = "precision.json"
 BLOCK = "fp8_config"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distributed_training_backends.flow.launch import Arg, Launch
-from distributed_training_backends.knowledge import accelerate as knowledge
-from distributed_training_backends.model import Context, Targets
-from distributed_training_backends.rules.precision_fp8 import PREFIX, option_of, refused_values, unknown_key
-from distributed_training_backends.rules.registry import Hit, rule
-from distributed_training_backends.rules.values import rows_of, table, unread_hits
-from distributed_training_backends.sources.document import Document
+from ..flow.launch import Arg, Launch
+from ..knowledge import accelerate as knowledge
+from ..model import Context, Targets
+from ..sources.document import Document
+from .precision_fp8 import PREFIX, option_of, refused_values, unknown_key
+from .registry import Hit, rule
+from .values import rows_of, table, unread_hits
 
 
 def as_launch(document: Document, targets: Targets, context: Context) -> Launch:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distributed_training_backends.flow.launch import Launch, precision_pointer
-from distributed_training_backends.knowledge import accelerate as knowledge
-from distributed_training_backends.model import Applicability, Context, Pointer, Severity, Targets
-from distributed_training_backends.rules.registry import Hit, rule
-from distributed_training_backends.rules.rewriting import as_written, rewriting
-from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
-from distributed_training_backends.sources.document import Document
-from distributed_training_backends.versions import in_span
+from ..flow.launch import Launch, precision_pointer
+from ..knowledge import accelerate as knowledge
+from ..model import Applicability, Context, Pointer, Severity, Targets
+from ..sources.document import Document
+from ..versions import in_span
+from .registry import Hit, rule
+from .rewriting import as_written, rewriting
+from .suggest import closest, did_you_mean, listing, shown
 
 # What other tools call the same thing. YAML's own words for false are there because they are what `no` becomes.
 MEANT = {

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
-from distributed_training_backends.knowledge import accelerate_api, transformers
-from distributed_training_backends.model import Applicability, Severity, Targets
-from distributed_training_backends.resources import load_json
-from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
-from distributed_training_backends.rules.rewriting import rewriting
-from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
-from distributed_training_backends.sources.document import At, Document
+from ..knowledge import accelerate_api, transformers
+from ..model import Applicability, Severity, Targets
+from ..resources import load_json
+from ..sources.document import At, Document
+from .registry import Hit, Operation, Repair, rule
+from .rewriting import rewriting
+from .suggest import closest, did_you_mean, listing, shown
 
 DATA = "quantization.json"
 Library = Literal["transformers", "accelerate"]

@@ -7,12 +7,12 @@ Python functions are used here, on the same text.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from distributed_training_backends.knowledge import accelerate as knowledge
-from distributed_training_backends.model import Applicability
-from distributed_training_backends.rules.registry import Operation, Repair
-from distributed_training_backends.rules.rewriting import as_written, rewriting
-from distributed_training_backends.rules.suggest import closest, did_you_mean, listing
-from distributed_training_backends.sources.document import At
+from ..knowledge import accelerate as knowledge
+from ..model import Applicability
+from ..sources.document import At
+from .registry import Operation, Repair
+from .rewriting import as_written, rewriting
+from .suggest import closest, did_you_mean, listing
 
 TRUE_WORDS = ("y", "yes", "t", "true", "on", "1")
 FALSE_WORDS = ("n", "no", "f", "false", "off", "0")

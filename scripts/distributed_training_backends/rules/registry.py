@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
-from distributed_training_backends.model import Applicability, Pointer, Severity
-from distributed_training_backends.sources.document import At
-from distributed_training_backends.versions import covers
+from ..model import Applicability, Pointer, Severity
+from ..sources.document import At
+from ..versions import covers
 
 Library = Literal["accelerate", "deepspeed", "transformers", "torch"]
 FAMILIES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distributed_training_backends.rules.registry import Hit, rule
+from .registry import Hit, rule
 
 
 @rule("DSP000", "other-readers-refuse", info="*", of="deepspeed")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from distributed_training_backends.model import Applicability
-from distributed_training_backends.rules.registry import Operation, Repair
-from distributed_training_backends.sources.document import At
+from ..model import Applicability
+from ..sources.document import At
+from .registry import Operation, Repair
 
 
 def as_written(at: At, value: object) -> str:
     """A value as the file has to have it, with the quotation marks that it needs there: 'no' in YAML."""
-    from distributed_training_backends.sources.writing import write  # most files need no fix
+    from ..sources.writing import write  # most files need no fix
 
     return write(value, at.document.syntax)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distributed_training_backends.knowledge import accelerate as knowledge
-from distributed_training_backends.model import Context, Severity, Targets
-from distributed_training_backends.rules.registry import Hit, rule
-from distributed_training_backends.rules.rewriting import as_written, rewriting
-from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
-from distributed_training_backends.sources.document import Document
+from ..knowledge import accelerate as knowledge
+from ..model import Context, Severity, Targets
+from ..sources.document import Document
+from .registry import Hit, rule
+from .rewriting import as_written, rewriting
+from .suggest import closest, did_you_mean, listing, shown
 
 
 @rule("ACC050", "sagemaker-broken", error="1.10.0..")

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from distributed_training_backends.knowledge import transformers
-from distributed_training_backends.model import Applicability, Severity, Targets
-from distributed_training_backends.resources import load_json
-from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
-from distributed_training_backends.rules.suggest import closest, named, shown
-from distributed_training_backends.sources.document import Document
-from distributed_training_backends.versions import describe, parse
+from ..knowledge import transformers
+from ..model import Applicability, Severity, Targets
+from ..resources import load_json
+from ..sources.document import Document
+from ..versions import describe, parse
+from .registry import Hit, Operation, Repair, rule
+from .suggest import closest, named, shown
 
 DATA = "trainer.json"
 KIND = "training_arguments"

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from distributed_training_backends.knowledge import accelerate as knowledge
-from distributed_training_backends.knowledge import transformers
-from distributed_training_backends.model import Severity, Targets
-from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
-from distributed_training_backends.rules.rewriting import rewriting
-from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
-from distributed_training_backends.rules.trainer_arguments import given, known_arguments
-from distributed_training_backends.sources.document import Document
-from distributed_training_backends.versions import covers
+from ..knowledge import accelerate as knowledge
+from ..knowledge import transformers
+from ..model import Severity, Targets
+from ..sources.document import Document
+from ..versions import covers
+from .registry import Hit, Operation, Repair, rule
+from .rewriting import rewriting
+from .suggest import closest, did_you_mean, listing, shown
+from .trainer_arguments import given, known_arguments
 
 FOLLOWERS = ("reduce_lr_on_plateau", "greedy")
 

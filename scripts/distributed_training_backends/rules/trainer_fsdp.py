@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from distributed_training_backends.knowledge import transformers
-from distributed_training_backends.model import Applicability, Pointer
-from distributed_training_backends.resources import load_json
-from distributed_training_backends.rules import readings
-from distributed_training_backends.rules.readings import Outcome, repair_of
-from distributed_training_backends.rules.registry import Operation, Repair
-from distributed_training_backends.rules.suggest import closest
-from distributed_training_backends.sources.document import At, Document
-from distributed_training_backends.versions import covers, describe, parse
+from ..knowledge import transformers
+from ..model import Applicability, Pointer
+from ..resources import load_json
+from ..sources.document import At, Document
+from ..versions import covers, describe, parse
+from . import readings
+from .readings import Outcome, repair_of
+from .registry import Operation, Repair
+from .suggest import closest
 
 DATA = "trainer_fsdp.json"
 PREFIX = "fsdp_"

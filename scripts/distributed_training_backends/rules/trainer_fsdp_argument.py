@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from distributed_training_backends.knowledge import transformers
-from distributed_training_backends.model import Targets
-from distributed_training_backends.rules.registry import Hit, Operation, Repair, rule
-from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
-from distributed_training_backends.rules.trainer_arguments import given
-from distributed_training_backends.rules.trainer_combinations import value_of
-from distributed_training_backends.rules.trainer_fsdp import FsdpConfig
-from distributed_training_backends.rules.trainer_fsdp_file import conflict_hits, unread_hits, value_hits, version_hits
-from distributed_training_backends.sources.document import Document
-from distributed_training_backends.versions import covers
+from ..knowledge import transformers
+from ..model import Targets
+from ..sources.document import Document
+from ..versions import covers
+from .registry import Hit, Operation, Repair, rule
+from .suggest import closest, did_you_mean, listing, shown
+from .trainer_arguments import given
+from .trainer_combinations import value_of
+from .trainer_fsdp import FsdpConfig
+from .trainer_fsdp_file import conflict_hits, unread_hits, value_hits, version_hits
 
 WRAPS = ("min_num_params", "transformer_layer_cls_to_wrap")
 STRATEGIES = ("full_shard", "shard_grad_op", "no_shard", "hybrid_shard", "hybrid_shard_zero2")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from distributed_training_backends.knowledge import transformers
-from distributed_training_backends.model import Severity, Targets
-from distributed_training_backends.rules.readings import FALSE_WORDS, TRUE_WORDS, advice
-from distributed_training_backends.rules.registry import Hit, rule
-from distributed_training_backends.rules.suggest import misfit, named, shown
-from distributed_training_backends.rules.trainer_fsdp import FsdpConfig, fix, read_whole, refused, unread
-from distributed_training_backends.sources.document import Document
-from distributed_training_backends.versions import covers
+from ..knowledge import transformers
+from ..model import Severity, Targets
+from ..sources.document import Document
+from ..versions import covers
+from .readings import FALSE_WORDS, TRUE_WORDS, advice
+from .registry import Hit, rule
+from .suggest import misfit, named, shown
+from .trainer_fsdp import FsdpConfig, fix, read_whole, refused, unread
 
 
 def of_file(fsdp_file: Document, targets: Targets) -> FsdpConfig:

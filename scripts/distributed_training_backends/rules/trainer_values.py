@@ -6,15 +6,15 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from distributed_training_backends.knowledge import transformers
-from distributed_training_backends.model import Applicability, Targets
-from distributed_training_backends.resources import load_json
-from distributed_training_backends.rules.registry import Hit, rule
-from distributed_training_backends.rules.rewriting import as_written, rewriting
-from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, misfit, shown
-from distributed_training_backends.rules.trainer_arguments import DATA, given, known_arguments
-from distributed_training_backends.sources.document import Document
-from distributed_training_backends.versions import covers
+from ..knowledge import transformers
+from ..model import Applicability, Targets
+from ..resources import load_json
+from ..sources.document import Document
+from ..versions import covers
+from .registry import Hit, rule
+from .rewriting import as_written, rewriting
+from .suggest import closest, did_you_mean, listing, misfit, shown
+from .trainer_arguments import DATA, given, known_arguments
 
 Row = Mapping[str, Any]
 NUMBERS = ("float", "int", "float | None", "int | None")

@@ -12,17 +12,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
-from distributed_training_backends.flow.effect import default_of_option, same
-from distributed_training_backends.flow.launch import Launch
-from distributed_training_backends.flow.placement import is_read
-from distributed_training_backends.knowledge import accelerate as knowledge
-from distributed_training_backends.model import Applicability, Severity
-from distributed_training_backends.resources import load_json
-from distributed_training_backends.rules.readings import Outcome, advice, read, repair_of
-from distributed_training_backends.rules.registry import Hit, Operation, Repair
-from distributed_training_backends.rules.suggest import listing, misfit, shown
-from distributed_training_backends.sources.document import At
-from distributed_training_backends.versions import covers
+from ..flow.effect import default_of_option, same
+from ..flow.launch import Launch
+from ..flow.placement import is_read
+from ..knowledge import accelerate as knowledge
+from ..model import Applicability, Severity
+from ..resources import load_json
+from ..sources.document import At
+from ..versions import covers
+from .readings import Outcome, advice, read, repair_of
+from .registry import Hit, Operation, Repair
+from .suggest import listing, misfit, shown
 
 DATA = "accelerate_values.json"
 Condition = Mapping[str, Any]

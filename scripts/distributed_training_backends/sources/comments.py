@@ -6,8 +6,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 
-from distributed_training_backends.model import Extent
-from distributed_training_backends.sources.document import Document
+from ..model import Extent
+from .document import Document
 
 _REMARK = r"(?m)(?:^|(?<=[\s#]))#[ \t]*dtb:[ \t]*ignore\b(?:[ \t]*\[([^\]\r\n]*)\])?"
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from distributed_training_backends.model import Kind
+from ..model import Kind
 
 
 class Signs(NamedTuple):

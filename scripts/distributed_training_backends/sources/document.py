@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
-from distributed_training_backends.model import Extent, Kind, Place, Pointer, json_pointer
+from ..model import Extent, Kind, Place, Pointer, json_pointer
 
 Syntax = Literal["yaml", "json"]
 Part = Literal["key", "value", "entry"]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from distributed_training_backends.model import Extent
+from ..model import Extent
 
 MAX_BLOCKS = 500  # of a long page, only the first ones are looked at
 

@@ -6,10 +6,10 @@ import re
 from bisect import bisect_right
 from typing import Any
 
-from distributed_training_backends.model import Extent
-from distributed_training_backends.sources.document import Defect
-from distributed_training_backends.sources.json_scan import ScanBreakdownError, ScanError
-from distributed_training_backends.sources.limits import check_number
+from ..model import Extent
+from .document import Defect
+from .json_scan import ScanBreakdownError, ScanError
+from .limits import check_number
 
 MAX_DEFECTS = 1000  # a text of nothing but comments shall not fill the memory with remarks about them
 

@@ -6,8 +6,8 @@ import json.decoder
 import re
 from typing import Any
 
-from distributed_training_backends.sources.json_scan import ScanError
-from distributed_training_backends.sources.limits import check_number
+from .json_scan import ScanError
+from .limits import check_number
 
 _BLANK = re.compile(r"[ \t\n\r]*")
 _NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][-+]?[0-9]+)?")

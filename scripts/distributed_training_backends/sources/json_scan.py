@@ -2,8 +2,8 @@
 
 from typing import Any, NamedTuple, Protocol
 
-from distributed_training_backends.model import Extent
-from distributed_training_backends.sources.limits import MAX_DEPTH, MAX_NODES, too_deep, too_many_nodes
+from ..model import Extent
+from .limits import MAX_DEPTH, MAX_NODES, too_deep, too_many_nodes
 
 _NOWHERE = Extent(0, 0)
 

@@ -11,14 +11,14 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from distributed_training_backends.model import Extent, Kind, Pointer
-from distributed_training_backends.sources import marks
-from distributed_training_backends.sources.document import Defect, Document, Node
-from distributed_training_backends.sources.json_grammar import JsonGrammar
-from distributed_training_backends.sources.json_scan import Item, Scan, ScanBreakdownError, ScanError
+from ..model import Extent, Kind, Pointer
+from . import marks
+from .document import Defect, Document, Node
+from .json_grammar import JsonGrammar
+from .json_scan import Item, Scan, ScanBreakdownError, ScanError
 
 if TYPE_CHECKING:
-    from distributed_training_backends.sources.hjson_grammar import HjsonGrammar
+    from .hjson_grammar import HjsonGrammar
 
 
 def parse_json(path: str, text: str, kind: Kind) -> Document:
@@ -79,7 +79,7 @@ def strict_objection(text: str) -> Defect:
 
 
 def _read_hjson(text: str) -> tuple[Item, HjsonGrammar]:
-    from distributed_training_backends.sources.hjson_grammar import HjsonGrammar  # few files need it
+    from .hjson_grammar import HjsonGrammar  # few files need it
 
     grammar = HjsonGrammar(text)
     start = grammar.skip(0)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from distributed_training_backends.model import Extent, Kind
-from distributed_training_backends.sources.detect import detect
-from distributed_training_backends.sources.document import Defect, Document, Syntax
-from distributed_training_backends.sources.limits import LimitError, Unreadable
-from distributed_training_backends.sources.reading import Raw
+from ..model import Extent, Kind
+from .detect import detect
+from .document import Defect, Document, Syntax
+from .limits import LimitError, Unreadable
+from .reading import Raw
 
 # Accelerate, the Trainer and DeepSpeed read these with a JSON reader, whatever the file is called
 JSON_ONLY: tuple[Kind, ...] = ("deepspeed", "fsdp")
@@ -36,7 +36,7 @@ def load_all(raw: Raw, kind: Kind | None) -> Sequence[Document | Unreadable]:
 def _left_out(raw: Raw, last: Document) -> Iterator[Unreadable]:
     """Say that a page has blocks that are not looked at."""
     if last.begin:
-        from distributed_training_backends.sources.fragment import MAX_BLOCKS, has_more
+        from .fragment import MAX_BLOCKS, has_more
 
         if has_more(raw.text):
             yield Unreadable(
@@ -50,7 +50,7 @@ def _read_as(raw: Raw, kind: Kind | None) -> Document | None:
 
 def _blocks(raw: Raw, kind: Kind | None, whole: Document | None) -> list[Document]:
     """Read the blocks of a larger text that are configs, or else the whole; a file is refused as a whole, too."""
-    from distributed_training_backends.sources.fragment import blocks
+    from .fragment import blocks
 
     found = [block for extent in blocks(raw.text) if (block := _block(raw, kind, extent))]
     if not found:
@@ -85,10 +85,10 @@ def read(path: str, text: str, kind: Kind, syntax: Syntax) -> Document:
     """Read a text with one of the readers. Raises `LimitError`."""
     # imported here, because most runs need one of them, and a JSON file can be judged where PyYAML is missing
     if syntax == "json":
-        from distributed_training_backends.sources.json_source import parse_json
+        from .json_source import parse_json
 
         return parse_json(path, text, kind)
-    from distributed_training_backends.sources.yaml_source import parse_yaml
+    from .yaml_source import parse_yaml
 
     return parse_yaml(path, text, kind)
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from distributed_training_backends.model import Extent, Pointer
-from distributed_training_backends.sources.document import Defect
+from ..model import Extent, Pointer
+from .document import Defect
 
 # each stops at a second opening mark, so that a text of nothing but opening marks takes linear time
 _JINJA = r"\{\{[^{}\n]*\}\}|\{%[^%\n]*%\}"

@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from distributed_training_backends.sources.limits import MAX_BYTES, Unreadable
+from .limits import MAX_BYTES, Unreadable
 
 SUFFIXES = (".yaml", ".yml", ".json")
 GLIMPSE = 65_536  # bytes of a file that cannot be judged, to see whether it is one of ours

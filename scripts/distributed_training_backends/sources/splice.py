@@ -5,9 +5,9 @@ from bisect import bisect_right
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from distributed_training_backends.model import Edit, Extent, Fix, Pointer
-from distributed_training_backends.sources.document import Document, Node
-from distributed_training_backends.sources.writing import write
+from ..model import Edit, Extent, Fix, Pointer
+from .document import Document, Node
+from .writing import write
 
 _LINE_END = r"\r\n|\r|\n|\Z"
 _REST_OF_LINE = r"[ \t]*(?:(?:#|//)[^\r\n]*)?(?:\r\n|\r|\n|\Z)"

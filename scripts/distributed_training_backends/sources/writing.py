@@ -7,7 +7,7 @@ import math
 import re
 from typing import Any
 
-from distributed_training_backends.sources.document import Syntax
+from .document import Syntax
 
 # words that YAML 1.1 reads as text; anything else gets quotes, as do the words below
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*")

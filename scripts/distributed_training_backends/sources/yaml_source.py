@@ -12,10 +12,10 @@ import yaml
 from yaml.constructor import SafeConstructor
 from yaml.resolver import Resolver
 
-from distributed_training_backends.model import Extent, Kind, Pointer
-from distributed_training_backends.sources import marks
-from distributed_training_backends.sources.document import Defect, Document, Node
-from distributed_training_backends.sources.limits import (
+from ..model import Extent, Kind, Pointer
+from . import marks
+from .document import Defect, Document, Node
+from .limits import (
     MAX_DEPTH,
     MAX_NODES,
     alias_expansion,

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
-from distributed_training_backends.resources import load_json
-from distributed_training_backends.rules.suggest import closest
+from ..resources import load_json
+from ..rules.suggest import closest
 
 DATA = "gpus.json"
 VENDORS = re.compile(r"^(?:nvidia|tesla|geforce|quadro|amd|instinct|intel|habana|google|cloud|huawei|ascend)-+")

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from distributed_training_backends.resources import load_json
-from distributed_training_backends.triage.adapters import sites
-from distributed_training_backends.triage.coefficients import coefficient
-from distributed_training_backends.triage.run import MIXED, Run
-from distributed_training_backends.triage.states import keeps_inputs_of_quantized
-from distributed_training_backends.versions import covers, in_span
+from ..resources import load_json
+from ..versions import covers, in_span
+from .adapters import sites
+from .coefficients import coefficient
+from .run import MIXED, Run
+from .states import keeps_inputs_of_quantized
 
 
 class Layer(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from distributed_training_backends.triage.modules import roles
-from distributed_training_backends.triage.shapes import Shape
+from .modules import roles
+from .shapes import Shape
 
 
 class Site(NamedTuple):

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
-from distributed_training_backends.triage.answer import Answer, Question, Ranked, that_fit
-from distributed_training_backends.triage.assumptions import with_fact
-from distributed_training_backends.triage.describe import title_of
-from distributed_training_backends.triage.estimate import GIB
-from distributed_training_backends.triage.facts import Facts, TaskFacts
-from distributed_training_backends.triage.memory import estimate
-from distributed_training_backends.triage.ranking import Pace, network_gbit, pace
-from distributed_training_backends.triage.variants import Fitted
-from distributed_training_backends.triage.workload import work_of
+from .answer import Answer, Question, Ranked, that_fit
+from .assumptions import with_fact
+from .describe import title_of
+from .estimate import GIB
+from .facts import Facts, TaskFacts
+from .memory import estimate
+from .ranking import Pace, network_gbit, pace
+from .variants import Fitted
+from .workload import work_of
 
 TIMES = (1, 2, 4, 8, 16)
 PASSES = (2, 4, 8, 16, 32, 64)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from distributed_training_backends.triage.coefficients import coefficient
-from distributed_training_backends.triage.estimate import GIB, Phase
-from distributed_training_backends.triage.phases import Pieces
-from distributed_training_backends.triage.run import Run
+from .coefficients import coefficient
+from .estimate import GIB, Phase
+from .phases import Pieces
+from .run import Run
 
 
 class Points(NamedTuple):

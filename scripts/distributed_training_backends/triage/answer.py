@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from distributed_training_backends.model_triage import BadFactsError
-from distributed_training_backends.triage.assumptions import Assumption, completed
-from distributed_training_backends.triage.candidates import considered, insisted, wanted
-from distributed_training_backends.triage.checking import flaw
-from distributed_training_backends.triage.checkpoint import unpacked
-from distributed_training_backends.triage.compatibility import Obstacle, comes_later, fact_behind, obstacles
-from distributed_training_backends.triage.demands import demanded, impossible, in_words
-from distributed_training_backends.triage.estimate import GIB
-from distributed_training_backends.triage.fact_schema import Problem
-from distributed_training_backends.triage.facts import Facts, read_facts
-from distributed_training_backends.triage.families import UnknownModelError
-from distributed_training_backends.triage.hardware import identified
-from distributed_training_backends.triage.ranking import Pace, band, pace, simplicity
-from distributed_training_backends.triage.setup import Setup
-from distributed_training_backends.triage.variants import Fitted, fitted
-from distributed_training_backends.triage.workload import with_sizes, work_of
+from ..model_triage import BadFactsError
+from .assumptions import Assumption, completed
+from .candidates import considered, insisted, wanted
+from .checking import flaw
+from .checkpoint import unpacked
+from .compatibility import Obstacle, comes_later, fact_behind, obstacles
+from .demands import demanded, impossible, in_words
+from .estimate import GIB
+from .fact_schema import Problem
+from .facts import Facts, read_facts
+from .families import UnknownModelError
+from .hardware import identified
+from .ranking import Pace, band, pace, simplicity
+from .setup import Setup
+from .variants import Fitted, fitted
+from .workload import with_sizes, work_of
 
 FIT = ("fits", "unknown", "tight", "does_not_fit")  # unknown: the GPU has room, and the node may have
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from distributed_training_backends.model_triage import unit_of
-from distributed_training_backends.triage.facts import Facts
-from distributed_training_backends.versions import in_span
+from ..model_triage import unit_of
+from ..versions import in_span
+from .facts import Facts
 
 DTYPES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 

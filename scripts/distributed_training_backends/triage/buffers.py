@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from distributed_training_backends.triage.coefficients import coefficient
-from distributed_training_backends.triage.run import FSDP, REPLICATED, ZERO, Run
-from distributed_training_backends.triage.states import quantized_size
-from distributed_training_backends.versions import in_span
+from ..versions import in_span
+from .coefficients import coefficient
+from .run import FSDP, REPLICATED, ZERO, Run
+from .states import quantized_size
 
 
 class Buffers(NamedTuple):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
-from distributed_training_backends.triage.compatibility import Obstacle, obstacles
-from distributed_training_backends.triage.demands import has_them
-from distributed_training_backends.triage.facts import Facts
-from distributed_training_backends.triage.setup import Backend, Setup
-from distributed_training_backends.versions import in_span
+from ..versions import in_span
+from .compatibility import Obstacle, obstacles
+from .demands import has_them
+from .facts import Facts
+from .setup import Backend, Setup
 
 WISHES: dict[str, tuple[Backend, ...]] = {
     "fsdp": ("fsdp1", "fsdp2"),

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distributed_training_backends import validate
-from distributed_training_backends.model import Finding, Severity
-from distributed_training_backends.sources.load import read
-from distributed_training_backends.triage.compatibility import Obstacle
-from distributed_training_backends.triage.emit_accelerate import DEEPSPEED_FILE, accelerate_yaml
-from distributed_training_backends.triage.emit_deepspeed import deepspeed_json
-from distributed_training_backends.triage.emit_launch import CONFIG
-from distributed_training_backends.triage.facts import Facts
-from distributed_training_backends.triage.setup import Setup
+from .. import validate
+from ..model import Finding, Severity
+from ..sources.load import read
+from .compatibility import Obstacle
+from .emit_accelerate import DEEPSPEED_FILE, accelerate_yaml
+from .emit_deepspeed import deepspeed_json
+from .emit_launch import CONFIG
+from .facts import Facts
+from .setup import Setup
 
 
 def flaw(facts: Facts, setup: Setup) -> Obstacle | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from distributed_training_backends.rules.suggest import shown
-from distributed_training_backends.triage.assumptions import Assumption
-from distributed_training_backends.triage.fact_schema import Problem
-from distributed_training_backends.triage.facts import Facts
-from distributed_training_backends.triage.hardware import Identified
+from ..rules.suggest import shown
+from .assumptions import Assumption
+from .fact_schema import Problem
+from .facts import Facts
+from .hardware import Identified
 
 
 def unpacked(facts: Facts) -> Identified:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from distributed_training_backends.resources import load_json
+from ..resources import load_json
 
 
 def coefficient(name: str) -> float:

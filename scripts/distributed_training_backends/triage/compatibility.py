@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from distributed_training_backends.resources import load_json
-from distributed_training_backends.triage.accelerators import find
-from distributed_training_backends.triage.facts import Facts
-from distributed_training_backends.triage.setup import Setup
-from distributed_training_backends.triage.shapes import named
-from distributed_training_backends.versions import covers
+from ..resources import load_json
+from ..versions import covers
+from .accelerators import find
+from .facts import Facts
+from .setup import Setup
+from .shapes import named
 
 Fields = Mapping[str, Any]
 DATA = "compatibility.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from distributed_training_backends.triage.families import Family, Sizes, is_on, number, setting
+from .families import Family, Sizes, is_on, number, setting
 
 
 class Counts(NamedTuple):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from distributed_training_backends.triage.coefficients import coefficient
-from distributed_training_backends.triage.estimate import GIB, Interval
-from distributed_training_backends.triage.phases import Pieces
-from distributed_training_backends.triage.run import BYTES
+from .coefficients import coefficient
+from .estimate import GIB, Interval
+from .phases import Pieces
+from .run import BYTES
 
 
 def cpu_of(pieces: Pieces) -> Interval:

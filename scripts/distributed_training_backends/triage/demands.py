@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import gcd, prod
 
-from distributed_training_backends.triage.fact_schema import Problem
-from distributed_training_backends.triage.facts import Facts, ParallelFacts
-from distributed_training_backends.triage.setup import Setup
+from .fact_schema import Problem
+from .facts import Facts, ParallelFacts
+from .setup import Setup
 
 SIZES = ParallelFacts._fields
 MOST_LISTED = 12

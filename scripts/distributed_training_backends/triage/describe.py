@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distributed_training_backends.triage.facts import Facts
-from distributed_training_backends.triage.setup import Setup
+from .facts import Facts
+from .setup import Setup
 
 TITLES = {
     "single": "One process",

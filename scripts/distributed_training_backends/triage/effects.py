@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from distributed_training_backends.triage.assumptions import Assumption, with_fact
-from distributed_training_backends.triage.estimate import GIB
-from distributed_training_backends.triage.memory import estimate
+from .assumptions import Assumption, with_fact
+from .estimate import GIB
+from .memory import estimate
 
 if TYPE_CHECKING:
-    from distributed_training_backends.triage.answer import Question, Ranked
+    from .answer import Question, Ranked
 
 NOTHING = 0.005  # the share from which on a difference is worth a word
 WORDS = {"fits": "fits", "tight": "is tight", "does_not_fit": "does not fit", "unknown": "may fit"}

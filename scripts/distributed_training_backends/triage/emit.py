@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distributed_training_backends.model_triage import File
-from distributed_training_backends.triage.emit_accelerate import DEEPSPEED_FILE, accelerate_yaml
-from distributed_training_backends.triage.emit_deepspeed import deepspeed_json
-from distributed_training_backends.triage.emit_launch import CONFIG, launch_script, slurm_script
-from distributed_training_backends.triage.emit_plugins import plugins_code
-from distributed_training_backends.triage.emit_script import script_code
-from distributed_training_backends.triage.facts import Facts
-from distributed_training_backends.triage.setup import Setup
+from ..model_triage import File
+from .emit_accelerate import DEEPSPEED_FILE, accelerate_yaml
+from .emit_deepspeed import deepspeed_json
+from .emit_launch import CONFIG, launch_script, slurm_script
+from .emit_plugins import plugins_code
+from .emit_script import script_code
+from .facts import Facts
+from .setup import Setup
 
 
 def files(facts: Facts, setup: Setup) -> Iterator[File]:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
-from distributed_training_backends.knowledge import accelerate as knowledge
-from distributed_training_backends.sources.writing import write
-from distributed_training_backends.triage.facts import Facts
-from distributed_training_backends.triage.setup import Setup
-from distributed_training_backends.versions import in_span
+from ..knowledge import accelerate as knowledge
+from ..sources.writing import write
+from ..versions import in_span
+from .facts import Facts
+from .setup import Setup
 
 REMARK = "dtb: ignore[FSD026] weights stay in the dtype they are loaded in: load fp32 for master weights"
 Config = dict[str, Any]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distributed_training_backends.triage.emit_accelerate import distributed_type
-from distributed_training_backends.triage.estimate import GIB, Estimate, Interval
-from distributed_training_backends.triage.facts import Facts
-from distributed_training_backends.triage.run import BYTES, stored
-from distributed_training_backends.triage.setup import Setup
+from .emit_accelerate import distributed_type
+from .estimate import GIB, Estimate, Interval
+from .facts import Facts
+from .run import BYTES, stored
+from .setup import Setup
 
 
 def checks(facts: Facts, setup: Setup, estimate: Estimate) -> Iterator[str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from distributed_training_backends.knowledge import deepspeed as knowledge
-from distributed_training_backends.triage.emit_accelerate import ZERO_STAGES
-from distributed_training_backends.triage.facts import Facts
-from distributed_training_backends.triage.setup import Setup
-from distributed_training_backends.versions import in_span
+from ..knowledge import deepspeed as knowledge
+from ..versions import in_span
+from .emit_accelerate import ZERO_STAGES
+from .facts import Facts
+from .setup import Setup
 
 Config = dict[str, Any]
 NVME = "/local_nvme"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distributed_training_backends.triage.emit_accelerate import HOSTFILE, machines
-from distributed_training_backends.triage.facts import Facts
-from distributed_training_backends.triage.setup import Setup
+from .emit_accelerate import HOSTFILE, machines
+from .facts import Facts
+from .setup import Setup
 
 CONFIG = "accelerate.yaml"
 SCRIPT = "train.py"

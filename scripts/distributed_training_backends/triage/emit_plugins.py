@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from distributed_training_backends.knowledge.accelerate_api import parameters
-from distributed_training_backends.triage.emit_accelerate import Config, accelerate_config
-from distributed_training_backends.triage.facts import Facts
-from distributed_training_backends.triage.setup import Setup
-from distributed_training_backends.versions import in_span
+from ..knowledge.accelerate_api import parameters
+from ..versions import in_span
+from .emit_accelerate import Config, accelerate_config
+from .facts import Facts
+from .setup import Setup
 
 OLDEST = "0.34.0"  # before it FSDP's plugin took torch's own objects instead of names
 # By block of the config file: the class, the argument of Accelerator, and keys that have another name there.

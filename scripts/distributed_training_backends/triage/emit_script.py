@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distributed_training_backends.triage.emit_accelerate import ZERO_STAGES
-from distributed_training_backends.triage.emit_plugins import Name, accelerator_arguments, call, kwargs_handlers
-from distributed_training_backends.triage.facts import Facts
-from distributed_training_backends.triage.setup import Setup
-from distributed_training_backends.versions import in_span
+from ..versions import in_span
+from .emit_accelerate import ZERO_STAGES
+from .emit_plugins import Name, accelerator_arguments, call, kwargs_handlers
+from .facts import Facts
+from .setup import Setup
 
 DTYPES = {"bf16": Name("torch.bfloat16"), "fp16": Name("torch.float16"), "fp32": Name("torch.float32")}
 # By the name of the fact: (module, code). The learning rate is the user's to choose.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distributed_training_backends.triage.estimate import GIB, Phase, Verdict
-from distributed_training_backends.triage.phases import Pieces
-from distributed_training_backends.triage.run import Run
-from distributed_training_backends.triage.states import keeps_inputs_of_quantized, offloads_silently
-from distributed_training_backends.versions import in_span
+from ..versions import in_span
+from .estimate import GIB, Phase, Verdict
+from .phases import Pieces
+from .run import Run
+from .states import keeps_inputs_of_quantized, offloads_silently
 
 PHASES = {
     "load": "while the weights are loaded",

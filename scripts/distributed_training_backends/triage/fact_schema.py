@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from distributed_training_backends.model import Pointer, json_pointer
-from distributed_training_backends.resources import load_json
-from distributed_training_backends.rules.suggest import closest, did_you_mean, listing, shown
+from ..model import Pointer, json_pointer
+from ..resources import load_json
+from ..rules.suggest import closest, did_you_mean, listing, shown
 
 SCHEMA = "schemas/facts.schema.json"
 MOST_PROBLEMS = 50

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from distributed_training_backends.model import json_pointer
-from distributed_training_backends.model_triage import BadFactsError
-from distributed_training_backends.sources.document import Document, Syntax
-from distributed_training_backends.sources.limits import LimitError
-from distributed_training_backends.sources.load import read
-from distributed_training_backends.triage.fact_schema import no_facts
+from ..model import json_pointer
+from ..model_triage import BadFactsError
+from ..sources.document import Document, Syntax
+from ..sources.limits import LimitError
+from ..sources.load import read
+from .fact_schema import no_facts
 
 
 def facts_in(text: str, name: str = "facts") -> dict[str, Any]:

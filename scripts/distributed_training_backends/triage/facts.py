@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from distributed_training_backends.model import Targets
-from distributed_training_backends.resources import load_json
-from distributed_training_backends.rules.suggest import listing, shown
-from distributed_training_backends.triage.fact_schema import Problem, check
-from distributed_training_backends.triage.modules import unknown_targets
-from distributed_training_backends.versions import InvalidReleaseError, parse
+from ..model import Targets
+from ..resources import load_json
+from ..rules.suggest import listing, shown
+from ..versions import InvalidReleaseError, parse
+from .fact_schema import Problem, check
+from .modules import unknown_targets
 
 LIBRARIES = Targets._fields
 

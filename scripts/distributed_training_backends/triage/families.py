@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from distributed_training_backends.resources import load_json
-from distributed_training_backends.rules.suggest import shown
+from ..resources import load_json
+from ..rules.suggest import shown
 
 ARCHITECTURES = "architectures.json"
 KEYS = {

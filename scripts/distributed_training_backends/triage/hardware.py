@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from distributed_training_backends.rules.suggest import did_you_mean, shown
-from distributed_training_backends.triage.accelerators import Accelerator, Slice, find, find_slice, nearest_name
-from distributed_training_backends.triage.assumptions import Assumption
-from distributed_training_backends.triage.fact_schema import Problem
-from distributed_training_backends.triage.facts import Facts, HardwareFacts
+from ..rules.suggest import did_you_mean, shown
+from .accelerators import Accelerator, Slice, find, find_slice, nearest_name
+from .assumptions import Assumption
+from .fact_schema import Problem
+from .facts import Facts, HardwareFacts
 
 WITHOUT_MEMORY = ("cpu", "mps")  # what they have is the memory of the machine
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import sqrt
 from typing import Any
 
-from distributed_training_backends.resources import load_json
-from distributed_training_backends.triage.allocator import Points, context_bytes
-from distributed_training_backends.triage.estimate import GIB, Interval, Phase, Verdict
-from distributed_training_backends.triage.run import Run
+from ..resources import load_json
+from .allocator import Points, context_bytes
+from .estimate import GIB, Interval, Phase, Verdict
+from .run import Run
 
 
 def spreads() -> dict[str, Any]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from distributed_training_backends.triage.allocator import points_of
-from distributed_training_backends.triage.cpu_memory import cpu_of
-from distributed_training_backends.triage.estimate import GIB, Estimate
-from distributed_training_backends.triage.explain import sentences_of
-from distributed_training_backends.triage.facts import Facts
-from distributed_training_backends.triage.intervals import around, cpu_verdict_of, needed, verdict_of, width_of
-from distributed_training_backends.triage.phases import phases_of, pieces_of
-from distributed_training_backends.triage.setup import Setup
+from .allocator import points_of
+from .cpu_memory import cpu_of
+from .estimate import GIB, Estimate
+from .explain import sentences_of
+from .facts import Facts
+from .intervals import around, cpu_verdict_of, needed, verdict_of, width_of
+from .phases import phases_of, pieces_of
+from .setup import Setup
 
 __all__ = ["estimate"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from distributed_training_backends.resources import load_json
+from ..resources import load_json
 
 
 def roles(targets: Iterable[str]) -> set[str]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from distributed_training_backends.triage.activations import Layer, Logits, layer_of, logits_of, residual
-from distributed_training_backends.triage.buffers import Buffers, buffers_of, loading_bytes
-from distributed_training_backends.triage.coefficients import coefficient
-from distributed_training_backends.triage.estimate import Part, Phase
-from distributed_training_backends.triage.facts import Facts
-from distributed_training_backends.triage.run import REPLICATED, Run, resolved
-from distributed_training_backends.triage.setup import Setup
-from distributed_training_backends.triage.shapes import shape_of
-from distributed_training_backends.triage.states import States, states_of
-from distributed_training_backends.versions import in_span
+from ..versions import in_span
+from .activations import Layer, Logits, layer_of, logits_of, residual
+from .buffers import Buffers, buffers_of, loading_bytes
+from .coefficients import coefficient
+from .estimate import Part, Phase
+from .facts import Facts
+from .run import REPLICATED, Run, resolved
+from .setup import Setup
+from .shapes import shape_of
+from .states import States, states_of
 
 Parts = tuple[Part, ...]
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from math import floor, log
 from typing import NamedTuple
 
-from distributed_training_backends.resources import load_json
-from distributed_training_backends.triage.accelerators import Accelerator, default_link, find
-from distributed_training_backends.triage.facts import Facts
-from distributed_training_backends.triage.setup import Setup
-from distributed_training_backends.triage.workload import Work
+from ..resources import load_json
+from .accelerators import Accelerator, default_link, find
+from .facts import Facts
+from .setup import Setup
+from .workload import Work
 
 GIGA = 1e9
 

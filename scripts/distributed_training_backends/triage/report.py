@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
-from distributed_training_backends.model_triage import (
+from ..model_triage import (
     Addon,
     Amount,
     Assumed,
@@ -19,17 +19,17 @@ from distributed_training_backends.model_triage import (
     Verdict,
     unit_of,
 )
-from distributed_training_backends.triage.advice import advice
-from distributed_training_backends.triage.answer import Answer, Out, Question, Ranked
-from distributed_training_backends.triage.compatibility import Obstacle, addons, cautions
-from distributed_training_backends.triage.describe import choices, dtype_choice, name_of, title_of
-from distributed_training_backends.triage.effects import WORDS, effects
-from distributed_training_backends.triage.emit import files
-from distributed_training_backends.triage.emit_checks import checks
-from distributed_training_backends.triage.estimate import GIB, Estimate, Interval
-from distributed_training_backends.triage.facts import GROUPS, Facts
-from distributed_training_backends.triage.ranking import simplicity
-from distributed_training_backends.triage.variants import largest_micro_batch
+from .advice import advice
+from .answer import Answer, Out, Question, Ranked
+from .compatibility import Obstacle, addons, cautions
+from .describe import choices, dtype_choice, name_of, title_of
+from .effects import WORDS, effects
+from .emit import files
+from .emit_checks import checks
+from .estimate import GIB, Estimate, Interval
+from .facts import GROUPS, Facts
+from .ranking import simplicity
+from .variants import largest_micro_batch
 
 MAY_WORK = "The estimate is more than it has; may work, because estimates err to both sides."
 VERDICTS: dict[str, Verdict] = {

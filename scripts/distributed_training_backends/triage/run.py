@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from distributed_training_backends.resources import load_json
-from distributed_training_backends.triage.adapters import adapter_params
-from distributed_training_backends.triage.facts import Facts
-from distributed_training_backends.triage.setup import Setup
-from distributed_training_backends.triage.shapes import Shape
-from distributed_training_backends.versions import covers
+from ..resources import load_json
+from ..versions import covers
+from .adapters import adapter_params
+from .facts import Facts
+from .setup import Setup
+from .shapes import Shape
 
 BYTES = {"fp32": 4, "fp16": 2, "bf16": 2}
 FSDP = ("fsdp1", "fsdp2")

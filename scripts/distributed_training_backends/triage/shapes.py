@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from distributed_training_backends.resources import load_json
-from distributed_training_backends.rules.suggest import closest, did_you_mean, shown
-from distributed_training_backends.triage.counting import Counts, count
-from distributed_training_backends.triage.facts import ModelFacts
-from distributed_training_backends.triage.families import Family, UnknownModelError, family_of, sizes_of
+from ..resources import load_json
+from ..rules.suggest import closest, did_you_mean, shown
+from .counting import Counts, count
+from .facts import ModelFacts
+from .families import Family, UnknownModelError, family_of, sizes_of
 
 ARCHITECTURES = "architectures.json"
 SIZES = (

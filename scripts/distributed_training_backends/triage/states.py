@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from distributed_training_backends.resources import load_json
-from distributed_training_backends.triage.run import FSDP, REPLICATED, ZERO, Run
-from distributed_training_backends.versions import in_span
+from ..resources import load_json
+from ..versions import in_span
+from .run import FSDP, REPLICATED, ZERO, Run
 
 
 class States(NamedTuple):

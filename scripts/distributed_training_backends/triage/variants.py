@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import NamedTuple
 
-from distributed_training_backends.triage.estimate import Estimate
-from distributed_training_backends.triage.facts import Facts
-from distributed_training_backends.triage.memory import estimate
-from distributed_training_backends.triage.ranking import threshold
-from distributed_training_backends.triage.setup import Checkpointing, Setup
+from .estimate import Estimate
+from .facts import Facts
+from .memory import estimate
+from .ranking import threshold
+from .setup import Checkpointing, Setup
 
 MOST_MICRO_BATCH = 64
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from distributed_training_backends.triage.facts import Facts
-from distributed_training_backends.triage.run import trained
-from distributed_training_backends.triage.shapes import Shape, shape_of
-from distributed_training_backends.triage.states import quantized_size
+from .facts import Facts
+from .run import trained
+from .shapes import Shape, shape_of
+from .states import quantized_size
 
 
 class Work(NamedTuple):
