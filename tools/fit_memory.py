@@ -2,7 +2,7 @@
 """Fit the coefficients of triage's memory model to published measurements, and say how far off it is.
 
 Prints two tables: in sample, and leaving one source out (coefficients, widths of the intervals and all else fitted
-to the other sources only). `--write` puts the coefficients into data/memory.json, `--check` fails unless they are
+to the other sources only). `--write` puts the coefficients into data/memory.json.gz, `--check` fails unless they are
 those of a fresh fit, `--committed` judges the rows with the committed coefficients instead of fitting.
 """
 

@@ -7,14 +7,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import log
-from pathlib import Path
 from typing import Any
 
+import packed
 from distributed_training_backends.resources import load_json
 from memory_rows import Measured
 from memory_score import predicted, relative_errors
 
-DATA = Path(__file__).resolve().parent.parent / "scripts/distributed_training_backends/data/memory.json"
 Coefficients = dict[str, float]
 # An error beyond this counts in proportion instead of squared, so that a mislabelled row does not decide.
 KNEE = 0.1
@@ -147,8 +146,8 @@ def scale_of(rows: Sequence[Measured]) -> float:
 
 def written(values: Coefficients) -> None:
     """Put the coefficients into the data file; the rest of its text stays."""
-    text = DATA.read_text("utf-8")
+    text = packed.text_of("memory.json")
     for name, value in values.items():
         pattern = rf'("{name}":)[0-9.]+' if name == "scale" else rf'("{name}":{{"value":)[0-9.]+'
         text = re.sub(pattern, lambda found, value=value: f"{found.group(1)}{value}", text)  # type: ignore[misc]
-    DATA.write_text(text, "utf-8")
+    packed.save("memory.json", text)
