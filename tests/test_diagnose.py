@@ -218,6 +218,30 @@ def test_a_config_that_is_garbage_is_no_obstacle() -> None:
         assert api.diagnose(real("batch-arithmetic"), (), {"c.yaml": config}).causes[0].code == "C04"
 
 
+def test_what_cannot_be_used_is_told() -> None:
+    report = api.diagnose("RuntimeError: CUDA out of memory.", configs={"a.yaml": "a: [b\n c: d"}, versions="banana")
+    assert [note.split(":")[0] for note in report.notes[:2]] == [
+        "a.yaml",
+        "the versions that were given name no release of a library that is known here",
+    ]
+    plain = api.diagnose("RuntimeError: CUDA out of memory.", versions="accelerate 1.15.0")
+    assert not [note for note in plain.notes if "given" in note]
+
+
+@pytest.mark.parametrize(
+    ("log", "cause"),
+    [
+        (
+            "RuntimeError: [enforce fail at inline_container.cc:9] .\nOSError: [Errno 28] No space left on device",
+            "disk-full",
+        ),
+        ("OSError: Error no file named pytorch_model.bin, model.safetensors found in o.", "checkpoint-not-complete"),
+    ],
+)
+def test_files_that_cannot_be_written_or_found(log: str, cause: str) -> None:
+    assert api.diagnose(log).causes[0].id == cause
+
+
 def test_the_fix_is_an_edit_of_the_config() -> None:
     config = "distributed_type: MULTI_GPU\nnum_processes: 8\nmixed_precison: bf16\n"
     log = "ValueError: The config file at acc.yaml had unknown keys (['mixed_precison']), please try upgrading"

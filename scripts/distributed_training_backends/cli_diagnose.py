@@ -124,6 +124,8 @@ def text_or_file(given: str) -> str:
 
 def text_of(path: str) -> str:
     """Read a small file."""
+    if not os.path.isfile(path):
+        raise common.UsageError(f"{path or 'an empty name'}: there is no such file, or it is no regular one")
     with open(path, "rb") as stream:
         return stream.read(TEXT_LIMIT).decode("utf-8", "replace")
 

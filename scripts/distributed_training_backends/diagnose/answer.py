@@ -13,7 +13,7 @@ from ..model_diagnose import (
     Evidence,
     Failure,
 )
-from .circumstances import holds, reading
+from .circumstances import holds, reading, releases
 from .memory import read_memory
 from .question import Clues, Question, gather
 from .ranking import Candidate, rank
@@ -44,7 +44,7 @@ def diagnose(question: Question) -> DiagnoseReport:
         summary_of(causes, clues.failure),
         clues.failure,
         causes,
-        tuple(notes(clues, bool(causes)))[:MOST_NOTES],
+        (*unused(question), *notes(clues, bool(causes)))[:MOST_NOTES],
         () if sure else tuple(collect(clues.symptoms)),
         tuple(sorted(clues.facts.items())),
         question.targets,
@@ -55,7 +55,17 @@ def diagnose(question: Question) -> DiagnoseReport:
 def empty(question: Question, clues: Clues, verdict: DiagnoseVerdict, summary: str) -> DiagnoseReport:
     """The report that names no cause."""
     run = tuple(sorted(clues.facts.items()))
-    return DiagnoseReport(verdict, summary, None, (), (), (), run, question.targets, clues.scan.lines)
+    passed_over = tuple(unused(question))[:MOST_NOTES]
+    return DiagnoseReport(verdict, summary, None, (), passed_over, (), run, question.targets, clues.scan.lines)
+
+
+def unused(question: Question) -> Iterator[str]:
+    """What was given and cannot be used, so that nobody takes it for considered."""
+    for file in question.report.files if question.report else ():
+        if file.verdict == "unreadable":
+            yield f"{file.path}: not used: {file.findings[0].message if file.findings else 'it is no config'}"
+    if question.versions.strip() and not releases(question.versions):
+        yield "the versions that were given name no release of a library that is known here"
 
 
 def failing(clues: Clues) -> bool:
