@@ -51,7 +51,7 @@ CODE = re.compile(r"\b(?:ACC|DSP|FSD|PAR|PRC|TRN|LCH|PYS|XCF)\d{3}\b")
 RELEASE = re.compile(r"(?<![\w.])\d+\.\d+\.\d+(?![\w.])")
 PROGRAMS = "python|torchrun|mpirun|srun|deepspeed|ds_report|py-spy dump|echo"
 PLAIN = re.compile(rf"[\d.,e+-]+|[\W\d_]*|\$\{{\w+}}|{PROGRAMS}|true|false|null|none|no|yes|on|off|auto", re.I)
-FILE = re.compile(r"[\w./*<>~-]+\.(?:md|py|json|yaml|yml|safetensors|bin|pkl|pt|sh)|[\w./<>-]+/")
+FILE = re.compile(r"[\w./*<>~-]+\.(?:md|py|json|yaml|yml|safetensors|bin|pkl|pt|sh)(?:\.gz)?(?:#[\w-]+)?|[\w./<>-]+/")
 
 
 class Span(NamedTuple):

@@ -15,7 +15,7 @@ from distributed_training_backends import api, cli_lookup
 from distributed_training_backends.lookup.index import the_index
 from distributed_training_backends.lookup.query import lone_name
 from distributed_training_backends.lookup.sections import parse_page
-from distributed_training_backends.model import LookupReport
+from distributed_training_backends.model_lookup import LookupReport
 from distributed_training_backends.render.lookup import lookup_data
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.rules import catalog

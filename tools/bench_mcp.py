@@ -82,7 +82,8 @@ def call(ask: Ask, tool: str) -> Line:
         begin = time.perf_counter()
         ask("tools/call", name=tool, arguments=ASKED[tool])
         times.append((time.perf_counter() - begin) * 1000)
-    return Line(f"MCP: {tool} over stdio, median of {CALLS}", statistics.median(times), "ms", 5)
+    most = {"diagnose_failure": 50}.get(tool, 5)  # the contract has a budget for validation and look-up
+    return Line(f"MCP: {tool} over stdio, median of {CALLS}", statistics.median(times), "ms", most)
 
 
 def tokens(ask: Ask, tool: str) -> Line:

@@ -6,7 +6,7 @@ from os.path import dirname, exists, isdir, join, normpath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import validate
-from .model import BadQueryError, Context, Kind, LookupReport, Report, Targets
+from .model import BadQueryError, Context, Kind, Report, Targets
 from .resources import load_json
 from .rules import catalog
 from .rules.registry import RULES, Rule
@@ -27,6 +27,7 @@ from .versions import nearest, parse
 
 if TYPE_CHECKING:
     from .model_diagnose import DiagnoseReport
+    from .model_lookup import LookupReport
     from .model_triage import TriageReport
 
 __all__ = [
@@ -275,7 +276,7 @@ def look_up(
     limit: int = 5,
     offset: int = 0,
     targets: Targets | None = None,
-) -> LookupReport:
+) -> "LookupReport":
     """Find the sections of the reference that answer a question; raises BadQueryError, which says why, in one line."""
     from .lookup import search  # needs markdown-it-py, which validating does not
 

@@ -16,6 +16,8 @@ from .versions import InvalidReleaseError, parse
 if TYPE_CHECKING:
     from .render.style import Style
 
+# Help is English, as all of our texts are: looking for translations would import the locale and its patterns.
+setattr(argparse, "_", str)  # noqa: B010 - not among the names that a type checker knows
 LIBRARIES = ("accelerate", "deepspeed", "transformers", "torch")
 WIDTH = 120
 CANNOT_JUDGE = 2

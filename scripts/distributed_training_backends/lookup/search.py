@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ..model import LookupReport, Section, Targets
+from ..model import Targets
+from ..model_lookup import LookupReport, Section
 from .excerpt import text_of
 from .index import Index, the_index
 from .notes import notes

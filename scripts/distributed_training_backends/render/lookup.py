@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ..model import LookupReport, Section
+from ..model_lookup import LookupReport, Section
 from .characters import visible
 from .redact import redact
 from .style import Style
