@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -277,6 +280,25 @@ def test_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     assert cli_diagnose.main([str(tmp_path / "killed.log"), "--output-format", "json"]) == 0
     data = json.loads(capsys.readouterr().out)
     Draft202012Validator(load_json("schemas/diagnose_report.schema.json")).validate(data)
+
+
+def test_what_is_no_file_and_what_would_be_overwritten_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(real("killed"), "utf-8")
+    os.mkfifo(tmp_path / "pipe")
+    for config in ("", str(tmp_path / "pipe"), str(tmp_path)):
+        assert cli_diagnose.main([str(log), "--config", config]) == 2
+        assert "no regular one" in capsys.readouterr().err
+    command = [sys.executable, str(ROOT / "scripts" / "diagnose_failure.py"), "-", "--output-file", str(log)]
+    with log.open() as stream:
+        done = subprocess.run(command, stdin=stream, capture_output=True, text=True, check=False)
+    assert (done.returncode, "is standard input" in done.stderr) == (2, True)
+    assert log.read_text("utf-8") == real("killed")
+    monkeypatch.setattr("sys.stdin", None)
+    assert cli_diagnose.main(["-"]) == 2
+    assert "standard input is closed" in capsys.readouterr().err
 
 
 def test_captured_scripts_are_python() -> None:

@@ -72,6 +72,11 @@ ONE_NODE = {"gpu": "A100-80GB", "gpus_per_node": 4}
         ({"parallel": {"ep": 2}}, "/parallel/ep", "no fact is called"),
         ({"precision": "fp8"}, "/precision", "nothing is possible: the A100-80GB has no FP8"),
         (
+            {"hardware": {"gpu": "v4-32"}, "optimizer": "adamw_torch_fused"},
+            "/optimizer",
+            "nothing is possible: torch has no fused optimizers for XLA; write optimizer: adamw_torch",
+        ),
+        (
             {"hardware": {**TWO_NODES, "nodes": 99_999}},
             "/hardware/nodes",
             "799992 accelerators in all; write nodes for",

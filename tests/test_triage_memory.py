@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -26,7 +26,7 @@ from distributed_training_backends.triage.families import UnknownModelError, fam
 from distributed_training_backends.triage.memory import estimate
 from distributed_training_backends.triage.phases import pieces_of
 from distributed_training_backends.triage.run import Run, resolved
-from distributed_training_backends.triage.setup import Setup
+from distributed_training_backends.triage.setup import Backend, Setup
 from distributed_training_backends.triage.shapes import shape_of
 from distributed_training_backends.triage.states import states_of
 
@@ -290,20 +290,7 @@ def test_verdicts_follow_the_capacity() -> None:
     assert answer(Setup("single")).verdict == "unknown"
 
 
-BACKENDS = (
-    "single",
-    "ddp",
-    "fsdp1",
-    "fsdp2",
-    "zero1",
-    "zero2",
-    "zero3",
-    "megatron",
-    "xla",
-    "gaudi",
-    "cpu",
-    "local_sgd",
-)
+BACKENDS: tuple[Backend, ...] = get_args(Backend)
 
 
 @given(

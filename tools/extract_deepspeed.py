@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import gzip
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -167,7 +166,7 @@ def apply(curated: list[Record], rows: dict[str, dict[str, Record]], sources: So
 
 
 def curated() -> Record:
-    content: Record = json.loads(gzip.decompress(CURATED.read_bytes()))
+    content: Record = json.loads(packed.unpacked(CURATED))
     return content
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import gzip
 import io
 import json
 import os
@@ -23,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tools")]
 
 import measure_lookup
+import packed
 from distributed_training_backends import api, cli, cli_diagnose
 from distributed_training_backends.knowledge import signatures as causes
 
@@ -60,7 +60,7 @@ def chain() -> str:
     )
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(ROOT / "tests" / "cases" / "chain" / "accelerate.yaml", folder)
-        captured = json.loads(gzip.decompress((CASES / "real.json.gz").read_bytes()))
+        captured = json.loads(packed.unpacked(CASES / "real.json.gz"))
         (Path(folder) / "train.log").write_text(captured["fsdp2-strategy"], "utf-8")
         said = [f"$ {name} {' '.join(given)}\n{printed(Path(folder), main, *given)}" for name, main, given in steps]
     return "```text\n" + "\n".join(said) + "```\n"

@@ -12,7 +12,6 @@ have such a one.
 from __future__ import annotations
 
 import argparse
-import gzip
 import sys
 import time
 from collections import defaultdict
@@ -20,8 +19,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "scripts")]
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tools")]
 
+import packed
 from distributed_training_backends import api
 
 QUESTIONS = ROOT / "tests" / "cases" / "lookup_questions.tsv.gz"
@@ -57,7 +57,7 @@ def questions() -> list[Question]:
     """The questions of the file."""
     found = []
     group = kind = ""
-    for line in gzip.decompress(QUESTIONS.read_bytes()).decode("utf-8").splitlines():
+    for line in packed.unpacked(QUESTIONS).splitlines():
         if line.startswith("# "):
             _, group, kind = line.split()
         else:

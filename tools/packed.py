@@ -22,7 +22,12 @@ GZIP = 31  # for zlib: a header of gzip, which then holds neither a name nor a t
 
 def text_of(name: str) -> str:
     """The text of a table: "deepspeed.json"."""
-    return zlib.decompress(_path(name).read_bytes(), GZIP).decode("utf-8")
+    return unpacked(_path(name))
+
+
+def unpacked(path: Path) -> str:
+    """The text of any packed file."""
+    return zlib.decompress(path.read_bytes(), GZIP).decode("utf-8")
 
 
 def save(name: str, text: str) -> str:

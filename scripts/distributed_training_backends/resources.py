@@ -17,7 +17,7 @@ def load_json(name: str) -> Any:
 
 
 def read(path: str) -> bytes:
-    """The content of a file, or of the one that is packed beside it, as tables extracted from releases are."""
+    """The content of a file, or of the one that is packed in its place, as large tables are."""
     if isfile(path):
         with open(path, "rb") as file:
             return file.read()

@@ -10,7 +10,7 @@ from .assumptions import Assumption, completed
 from .candidates import considered, insisted, wanted
 from .checking import flaw
 from .checkpoint import unpacked
-from .compatibility import Obstacle, comes_later, fact_behind, obstacles
+from .compatibility import POINTERS, Obstacle, comes_later, fact_behind, obstacles
 from .demands import demanded, impossible, in_words
 from .estimate import GIB
 from .fact_schema import Problem
@@ -100,7 +100,7 @@ def answer(asked: Question) -> Answer:
     left = [one.setup for one in mine if not one.obstacles]
     ranked, flawed = checked([evaluated(facts, setup, asked.told) for setup in left])
     if not ranked:
-        against = [obstacle for one in mine for obstacle in one.obstacles]
+        against = telling([one.obstacles for one in mine])
         refuse([nothing_left(facts, [*against, *(one.obstacle for one in flawed)])])
     out += flawed
     others = {one.setup.backend for one in looked_at} - {one.setup.backend for one in mine}
@@ -118,6 +118,13 @@ def checked(ranked: Sequence[Ranked]) -> tuple[list[Ranked], list[Out]]:
         else:
             flawed.append(Out(one.setup, found))
     return clean, flawed
+
+
+def telling(obstacles_of: Sequence[Sequence[Obstacle]]) -> list[Obstacle]:
+    """What stands against the setups for this device, or against all where it has none."""
+    device = POINTERS["device"]
+    own = [found for found in obstacles_of if not any(fact_behind(one.row) == device for one in found)]
+    return [one for found in own or obstacles_of for one in found]
 
 
 def nothing_left(facts: Facts, against: Sequence[Obstacle]) -> Problem:
