@@ -3,8 +3,8 @@
     PYTHON tests/capture_failures.py [NAME ...]
 
 PYTHON is an interpreter with torch, accelerate, deepspeed and transformers. The cases stand in
-tests/cases/diagnose/failures.txt: small runs of two processes (gloo), or of a launcher that refuses. Their logs go to
-tests/cases/diagnose/real.json.gz (`gzip -cd` shows them), shortened, with plausible paths for those of this machine.
+tests/cases/diagnose/failures.txt.gz (tools/packed.py packs it): small runs of two processes (gloo), or of a launcher
+that refuses. Their logs go to real.json.gz beside it, shortened, with plausible paths for those of this machine.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ class Case(NamedTuple):
 
 def cases() -> Iterator[Case]:
     """Read the cases."""
-    parts = re.split(r"^=== (\S+)\n", (FOLDER / "failures.txt").read_text("utf-8"), flags=re.MULTILINE)[1:]
+    listed = gzip.decompress((FOLDER / "failures.txt.gz").read_bytes()).decode()
+    parts = re.split(r"^=== (\S+)\n", listed, flags=re.MULTILINE)[1:]
     for name, text in zip(parts[::2], parts[1::2], strict=True):
         head, _, script = text.partition("---\n")
         fields = dict(line.split(": ", 1) for line in head.splitlines())

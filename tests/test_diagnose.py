@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from tests.capture_failures import CASES, Case, logs
 
+import packed
 from distributed_training_backends import api, cli_diagnose
 from distributed_training_backends.diagnose.circumstances import holds
 from distributed_training_backends.diagnose.memory import read_memory
@@ -32,7 +33,7 @@ from distributed_training_backends.resources import load_json
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = logs()
 FOLDER = ROOT / "tests" / "cases" / "diagnose"
-UNRELATED = re.split(r"^=== (\S+)\n", (FOLDER / "unrelated.txt").read_text("utf-8"), flags=re.MULTILINE)[1:]
+UNRELATED = re.split(r"^=== (\S+)\n", packed.unpacked(FOLDER / "unrelated.txt.gz"), flags=re.MULTILINE)[1:]
 SECRET = "hf_" + "AbCdEf0123456789" * 2
 OOM = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {asked}. GPU 0 has a total capacity of 79.15 GiB of "

@@ -4,7 +4,7 @@
     python tools/extract_accelerate.py --check --newest 52
     python tools/extract_accelerate.py --write               # all releases, data files written anew
 
-Releases are those pinned in ``tools/releases.json``; ``--sources DIR`` takes them unpacked, one folder each.
+Releases are those pinned in ``tools/releases.json.gz``; ``--sources DIR`` takes them unpacked, one folder each.
 Nothing of a release is imported or run.
 """
 

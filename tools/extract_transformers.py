@@ -3,7 +3,7 @@
     python tools/extract_transformers.py --check            # the newest three minor releases, fetched and compared
     python tools/extract_transformers.py --write            # every minor release, the data file written anew
 
-One release of each minor version is read, as pinned in ``tools/releases.json``. Nothing of a release is run.
+One release of each minor version is read, as pinned in ``tools/releases.json.gz``. Nothing of a release is run.
 """
 
 from __future__ import annotations

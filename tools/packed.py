@@ -1,10 +1,11 @@
-"""The tables that are extracted from releases, and the signatures of failures: JSON text, kept packed as NAME.json.gz.
+"""Tables extracted from releases, signatures of failures and large cases of tests: text, kept packed as NAME.gz.
 
     gzip -cd scripts/distributed_training_backends/data/deepspeed.json.gz
     python tools/packed.py signatures.json < edited.json
+    python tools/packed.py tests/cases/liveness.yaml < edited.yaml
 
-The first line shows one, the second packs one that was edited. What counts is the text: another zlib may pack it into
-other bytes, so files are compared unpacked, and one that says the same is not written anew.
+The first line shows one, the second packs a table that was edited, the third any other file. What counts is the text:
+another zlib may pack it into other bytes, so files are compared unpacked, and one that says the same is not written.
 """
 
 from __future__ import annotations
@@ -32,11 +33,16 @@ def unpacked(path: Path) -> str:
 
 def save(name: str, text: str) -> str:
     """Write a table; say how large it is."""
+    return pack(_path(name), text)
+
+
+def pack(path: Path, text: str) -> str:
+    """Write any packed file; say how large it is."""
     plain = text.encode("utf-8")
-    if not _path(name).is_file() or text_of(name) != text:
+    if not path.is_file() or unpacked(path) != text:
         packer = zlib.compressobj(9, zlib.DEFLATED, GZIP)
-        _path(name).write_bytes(packer.compress(plain) + packer.flush())
-    return f"{name}: {len(plain)} bytes, packed {_path(name).stat().st_size}"
+        path.write_bytes(packer.compress(plain) + packer.flush())
+    return f"{path.name.removesuffix('.gz')}: {len(plain)} bytes, packed {path.stat().st_size}"
 
 
 def _path(name: str) -> Path:
@@ -44,8 +50,12 @@ def _path(name: str) -> Path:
 
 
 def main() -> None:
-    """Pack the table of that name from standard input, with a fact on each line."""
-    print(save(sys.argv[1], dump(json.load(sys.stdin))))
+    """Pack standard input as the table of that name or the file of that path; a table has a fact on each line."""
+    name = sys.argv[1]
+    if "/" in name:
+        print(pack(Path(f"{name}.gz"), sys.stdin.read()))
+    else:
+        print(save(name, dump(json.load(sys.stdin))))
 
 
 if __name__ == "__main__":

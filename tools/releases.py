@@ -4,7 +4,7 @@
     python tools/releases.py fetch deepspeed 0.19.8 --cache .oracle
     python tools/releases.py pin accelerate 1.15.0 path/to/accelerate-1.15.0-py3-none-any.whl
 
-The table is ``tools/releases.json``. Nothing that is fetched runs here: archives are checked against the table,
+The table is ``tools/releases.json.gz``. Nothing that is fetched runs here: archives are checked against the table,
 unpacked file by file and read as text. (``pip download`` would run a source archive's ``setup.py``.)
 """
 
@@ -30,7 +30,10 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-TABLE = Path(__file__).with_name("releases.json")
+import packed
+from extraction import dump, release_order
+
+TABLE = Path(__file__).with_name("releases.json.gz")
 WHEEL, SOURCE = "{}-{}-py3-none-any.whl", "{}-{}.tar.gz"
 ARCHIVES = {"accelerate": WHEEL, "deepspeed": SOURCE, "transformers": WHEEL}
 ATTEMPTS = 4
@@ -54,7 +57,7 @@ class Release(NamedTuple):
 
 def table() -> dict[str, dict[str, Release]]:
     """Every pinned release, oldest first, by package and version."""
-    rows = json.loads(TABLE.read_text(encoding="utf-8"))
+    rows = json.loads(packed.unpacked(TABLE))
     return {
         package: {version: Release(package, version, sha256) for version, sha256 in of.items()}
         for package, of in rows.items()
@@ -208,21 +211,13 @@ def download(url: str) -> bytes:
 
 def pin(package: str, version: str, archive: Path, path: Path = TABLE) -> None:
     """Add a release to the table (or correct it), keeping one line for each release, oldest first."""
-    rows = json.loads(path.read_text(encoding="utf-8"))
+    rows = json.loads(packed.unpacked(path))
     release = Release(package, version, digest(archive))
     if archive.name != release.file:
         raise ReleaseError(f"{archive.name} is not {release.file}")
-    rows.setdefault(package, {})[version] = release.sha256
-    path.write_text(dump(rows), encoding="utf-8")
-
-
-def dump(rows: dict[str, dict[str, str]]) -> str:
-    blocks = []
-    for package, releases in rows.items():
-        ordered = sorted(releases, key=lambda version: [int(part) for part in version.split(".")])
-        lines = [f"  {json.dumps(version)}: {json.dumps(releases[version])}" for version in ordered]
-        blocks.append(f" {json.dumps(package)}: {{\n" + ",\n".join(lines) + "\n }")
-    return "{\n" + ",\n".join(blocks) + "\n}\n"
+    of = {**rows.get(package, {}), version: release.sha256}
+    rows[package] = {name: of[name] for name in sorted(of, key=release_order)}
+    packed.pack(path, dump(rows))
 
 
 def command_line() -> argparse.ArgumentParser:

@@ -32,9 +32,11 @@ from tests.oracle.judge import Judgement, Said, judge
 from tests.oracle.mutations import Path as KeyPath
 from tests.oracle.mutations import dump, mapping_at
 
+import packed
+
 Status: TypeAlias = Literal["live", "env_only", "dead"]
 Outcome: TypeAlias = Literal["warned", "silent"]
-CONFIGS = ROOT / "tests" / "cases" / "liveness.yaml"
+CONFIGS = ROOT / "tests" / "cases" / "liveness.yaml.gz"
 FREE_PORT = re.compile(r"(?<=127\.0\.0\.1:)\d+")
 # Blocks whose keys the launcher knows under a prefix.
 PREFIXES = {"fsdp_config": "fsdp", "fp8_config": "fp8", "dynamo_config": "dynamo_"}
@@ -111,7 +113,7 @@ class Key(NamedTuple):
 
 def configs() -> list[Case]:
     """The configs whose keys are probed, with the DeepSpeed files that some of them name."""
-    pool = yaml.safe_load(CONFIGS.read_text(encoding="utf-8"))
+    pool = yaml.safe_load(packed.unpacked(CONFIGS))
     companions = {"zero3.json": json.dumps(pool["deepspeed_file"])}
     texts = {name: dump(config, ".yaml") for name, config in pool["configs"].items()}
     return [

@@ -22,7 +22,9 @@ from tests.oracle.judge import Judgement, Said, judge
 from tests.oracle.shrink import smallest
 from tests.oracle.tracing import Traced, unread
 
+import packed
 import releases
+from extraction import dump
 
 ZERO = {
     "train_batch_size": 64,
@@ -360,19 +362,19 @@ def test_links_of_source_archives_are_left_out(tmp_path: Path) -> None:
 
 
 def test_pinning_keeps_the_order(tmp_path: Path) -> None:
-    table = tmp_path / "releases.json"
-    table.write_text('{"accelerate": {"1.10.0": "b"}}')
+    table = tmp_path / "releases.json.gz"
+    packed.pack(table, '{"accelerate": {"1.10.0": "b"}}')
     archive = tmp_path / "accelerate-1.9.0-py3-none-any.whl"
     archive.write_bytes(b"x")
     releases.pin("accelerate", "1.9.0", archive, table)
-    assert list(json.loads(table.read_text())["accelerate"]) == ["1.9.0", "1.10.0"]
+    assert list(json.loads(packed.unpacked(table))["accelerate"]) == ["1.9.0", "1.10.0"]
     with pytest.raises(releases.ReleaseError, match=r"is not deepspeed-1\.9\.0\.tar\.gz"):
         releases.pin("deepspeed", "1.9.0", archive, table)
 
 
 def test_the_table_is_written_as_it_is_read() -> None:
-    text = releases.TABLE.read_text(encoding="utf-8")
-    assert releases.dump(json.loads(text)) == text
+    text = packed.unpacked(releases.TABLE)
+    assert dump(json.loads(text)) == text
 
 
 def test_an_environment_without_interpreter_says_so(tmp_path: Path) -> None:
