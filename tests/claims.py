@@ -34,7 +34,9 @@ from distributed_training_backends.rules.registry import RULES
 
 catalog.load()
 NAMES = ROOT / "tests" / "cases" / "pages" / "names.json"
-HISTORIES = ("accelerate.json", "accelerate_api.json", "deepspeed.json", "transformers.json")
+HISTORIES = tuple(
+    f"{name}.json" for name in ("accelerate", "accelerate_reference", "accelerate_api", "deepspeed", "transformers")
+)
 # Branches of these files that are no names a user could write.
 INTERNAL = {"blocks", "calls", "command_line", "copies", "exports", "fills", "help", "loading", "merging", "packages"}
 INTERNAL |= {"provenance", "pydantic", "read", "reads_file", "releases", "sections", "sets", "torch", "fsdp"}

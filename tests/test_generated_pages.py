@@ -88,7 +88,7 @@ def test_every_flag_and_key_is_there(reference: dict[str, str]) -> None:
         assert [flag for flag in flags if f"`{flag}`" not in whole] == []
         keys = {*known.cluster, *known.sagemaker}
         assert [key for key in keys if f"| `{key}` |" not in whole] == []
-        variables = [name for name in known.section("environment") if "*" not in name]
+        variables = [name for name in load_json("accelerate_reference.json")["environment"] if "*" not in name]
         assert [name for name in variables if f"`{name}`" not in whole] == []
 
 

@@ -23,7 +23,16 @@ from extraction_files import DataFile, main
 
 
 def core_facts(package: Path) -> Facts:
-    return {**config_facts(package), **launcher_facts(package), **environment_facts(package)}
+    return {fact: value for fact, value in _core(package).items() if fact[0] != "help"}
+
+
+def reference_facts(package: Path) -> Facts:
+    helps = {fact: value for fact, value in _core(package).items() if fact[0] == "help"}
+    return {**helps, **environment_facts(package)}
+
+
+def _core(package: Path) -> Facts:
+    return {**config_facts(package), **launcher_facts(package)}
 
 
 def api_facts(package: Path) -> Facts:
@@ -32,6 +41,7 @@ def api_facts(package: Path) -> Facts:
 
 FILES = (
     DataFile("accelerate.json", "accelerate", core_facts),
+    DataFile("accelerate_reference.json", "accelerate", reference_facts),
     DataFile("accelerate_api.json", "accelerate", api_facts),
 )
 

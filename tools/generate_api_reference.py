@@ -343,7 +343,7 @@ def variables() -> Iterator[str]:
                 code(name),
                 meaning("Environment variables", code(name)),
                 cell(", ".join(where)),
-                lifetime(("environment", name)),
+                lifetime("environment", name, of=accelerate.REFERENCE),
             )
         )
     yield from section("Environment variables", about, ("variable", "meaning", "read in", "releases"), rows)
@@ -353,7 +353,7 @@ def other_variables() -> Iterator[tuple[str, list[str]]]:
     """(variable, places that read it) of those that neither a field nor a flag of any release stands for."""
     shown = {name for dest in history.branch(accelerate.DATA, ("options",)) for name in exports_of(dest)}
     shown |= {name for owner in owners() for name in variables_of(owner)}
-    for name, spans in history.branch(accelerate.DATA, ("environment",)).items():
+    for name, spans in history.branch(accelerate.REFERENCE, ("environment",)).items():
         if name not in shown:
             yield name, spans[-1][2]
 
@@ -368,7 +368,7 @@ def values() -> Iterator[str]:
     """The names that settings take as values."""
     for enum, name in VALUES.items():
         members = history.branch(accelerate.DATA, ("enums", enum))
-        listed = [(code(spans[-1][2]), lifetime(("enums", enum, name))) for name, spans in members.items()]
+        listed = [(code(spans[-1][2]), lifetime("enums", enum, name)) for name, spans in members.items()]
         title = f"Values of {name}"
         yield from section(title, words()[title].about, ("value", "releases"), listed)
     rows = [constant_row(name, setting) for name, setting in CONSTANTS.items()]
@@ -376,9 +376,9 @@ def values() -> Iterator[str]:
     yield from section("Values of other settings", "Names that a setting takes, in the newest release.", head, rows)
 
 
-def lifetime(path: tuple[str, ...]) -> str:
+def lifetime(*path: str, of: str = accelerate.DATA) -> str:
     """When a fact is known."""
-    return releases(history.presence(accelerate.DATA, path), FIRST)
+    return releases(history.presence(of, path), FIRST)
 
 
 def constant_row(name: str, setting: str) -> tuple[str, ...]:

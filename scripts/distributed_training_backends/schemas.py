@@ -72,7 +72,7 @@ def top_level(name: str, release: str, types: str = "DistributedType") -> Schema
     if name in BLOCKS:
         return {"type": ["object", "null"], "description": f"Settings of {name}.", **block_schema(name, release)}
     option = known.options.get(name)
-    described: Schema = {"description": option.help} if option and option.help else {}
+    described = description(known, option)
     enum = types if name == "distributed_type" else ENUMS.get(name)
     values = [str(value) for value in known.enum(enum).values()] if enum else []
     if not values:
@@ -85,18 +85,24 @@ def block_schema(block: str, release: str) -> Schema:
     """The keys of a `*_config` block; open where the launcher copies whatever stands there (fp8_config)."""
     if block == "fp8_config" or block not in merged_blocks(release):
         return {}
-    options = accelerate.for_release(release).options
-    properties = {key: option_schema(options.get(key)) for key in block_keys(block, release)}
-    known = accelerate.TORCHRUN_OPTIONS | set(options)
-    shared: dict[str, Schema] = {name: {} for name in known if block_of(name, release) is None}
+    known = accelerate.for_release(release)
+    properties = {key: option_schema(known, known.options.get(key)) for key in block_keys(block, release)}
+    names = accelerate.TORCHRUN_OPTIONS | set(known.options)
+    shared: dict[str, Schema] = {name: {} for name in names if block_of(name, release) is None}
     return closed({**shared, **properties})
 
 
-def option_schema(option: accelerate.Option | None) -> Schema:
+def description(known: accelerate.AccelerateRelease, option: accelerate.Option | None) -> Schema:
+    """The first sentence of an option's help."""
+    text = known.help.get(option.dest) if option else None
+    return {"description": text} if text else {}
+
+
+def option_schema(known: accelerate.AccelerateRelease, option: accelerate.Option | None) -> Schema:
     """What an option of `accelerate launch` says about a key."""
     if option is None:
         return {}
-    made: Schema = {"description": option.help} if option.help else {}
+    made = description(known, option)
     return {**made, "default": option.default} if option.default is not None else made
 
 

@@ -1,6 +1,7 @@
 """What each Accelerate release reads in its config file, on its command line and from the environment.
 
-Every fact comes from `data/accelerate.json`, as spans of releases. `for_release` gives the view of one release.
+Every fact comes from `data/accelerate.json` or `data/accelerate_reference.json`, as spans of releases. `for_release`
+gives the view of one release.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,6 +13,7 @@ from ..resources import load_json
 from . import history
 
 DATA = "accelerate.json"
+REFERENCE = "accelerate_reference.json"  # which judging a file does not need
 RELEASES: tuple[str, ...] = tuple(load_json(DATA)["releases"])
 NO_OPTION = "-"
 
@@ -39,7 +41,6 @@ class Option(NamedTuple):
     action: str | None
     nargs: str | int | None
     group: str | None
-    help: str
     negated: tuple[str, ...] = ()
 
 
@@ -118,9 +119,8 @@ class AccelerateRelease:
     @cached_property
     def options(self) -> Mapping[str, Option]:
         """Every option of `accelerate launch` by destination."""
-        help_texts = self.section("help")
         return {
-            dest: _option(dest, record, help_texts[dest], self.command_line["hyphens"])
+            dest: _option(dest, record, self.command_line["hyphens"])
             for dest, record in self.section("options").items()
         }
 
@@ -221,7 +221,12 @@ class AccelerateRelease:
 
     def read_from_environment(self, variable: str) -> tuple[str, ...]:
         """The places in Accelerate that read an environment variable, as `module:Class.method`; empty if none does."""
-        return tuple(self.section("environment").get(variable, ()))
+        return tuple(history.at(REFERENCE, ("environment",), self.release).get(variable, ()))
+
+    @cached_property
+    def help(self) -> Mapping[str, str]:
+        """Option to the first sentence of its help, empty for one that has none."""
+        return history.at(REFERENCE, ("help",), self.release)
 
     # --- names with values ---
 
@@ -306,7 +311,7 @@ def _fitted(names: Iterable[str], pattern: str, argument: str) -> tuple[str, ...
     return tuple(name.replace("*", rest) for name in names)
 
 
-def _option(dest: str, record: Mapping[str, Any], text: str, hyphens: bool) -> Option:
+def _option(dest: str, record: Mapping[str, Any], hyphens: bool) -> Option:
     choices = record.get("choices")
     return Option(
         dest,
@@ -317,7 +322,6 @@ def _option(dest: str, record: Mapping[str, Any], text: str, hyphens: bool) -> O
         record.get("action"),
         record.get("nargs"),
         record.get("group"),
-        text,
         _spellings(record.get("negated", ()), hyphens),
     )
 
