@@ -61,6 +61,7 @@ def test_every_backend_of_the_issue_is_looked_at() -> None:
         ({"batch": {"seq": 16384}, "attention": "eager"}, "fsdp2-cp2", "cp-attention"),
         ({"task": {"kind": "qlora"}}, "zero3", "zero3-quantized"),
         ({"task": {"kind": "qlora", "quantization": "int8"}}, "fsdp2", "fsdp-int8"),
+        ({"task": {"kind": "qlora"}, "hardware": {"gpu": "v5e-8"}}, "xla", "xla-quantized"),
         ({"task": {"kind": "lora"}}, "megatron", "megatron-adapters"),
         ({"task": {"kind": "inference"}}, "fsdp2", "fsdp2-inference"),
         ({"task": {"kind": "inference"}}, "zero2", "zero-inference"),
