@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.strategies import json_soups, mappings, yaml_soups
 
+from distributed_training_backends.api import Options, default_targets, validate_text
 from distributed_training_backends.model import KINDS, Kind
 from distributed_training_backends.sources.detect import detect, keys_by_sight
 from distributed_training_backends.sources.document import Document
@@ -87,6 +88,33 @@ def test_what_is_none_of_ours(path: str, text: str) -> None:
     assert isinstance(answer, Unreadable)
     assert answer.reason == "unknown-kind"
     assert "--format" in answer.message
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "kind", "line"),
+    [
+        (
+            "config.json",
+            '{"model_type": "llama",\n "quantization_config": {\n"load_in_4bit": true}}',
+            "quantization",
+            3,
+        ),
+        ("run.yaml", "lr: 1\nquantization_config:\n  load_in_8bit: true\n", "quantization", 3),
+        ("f.json", '{"fsdp_config": {"transformer_layer_cls_to_wrap": ["A"], "version": 2}}', "fsdp", 1),
+    ],
+)
+def test_a_config_inside_a_file_of_another_program(path: str, text: str, kind: Kind, line: int) -> None:
+    document = loaded(text, path)
+    assert document.kind == kind
+    (name,) = [name for name in ("load_in_4bit", "load_in_8bit", "version") if document.has(name)]
+    assert document.place(document.key(name)).line == line
+
+
+def test_a_fix_inside_a_file_of_another_program_keeps_its_line_ends() -> None:
+    text = "quantization_config:\r\n  load_in_4bit: true\r\n  bnb_4bit_quant_typ: nf4\r\n"
+    (file,) = validate_text(text, Options(default_targets()), "q.yaml").files
+    fixed = [finding.fix for finding in file.findings if finding.code == "PRC051" and finding.fix]
+    assert [text[edit.start : edit.end] for fix in fixed for edit in fix.edits] == ["bnb_4bit_quant_typ"]
 
 
 def test_a_text_that_cannot_be_parsed_is_told_by_the_sight_of_its_keys() -> None:

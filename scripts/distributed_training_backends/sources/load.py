@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..model import Extent, Kind
 from .detect import detect
@@ -12,6 +12,8 @@ from .reading import Raw
 
 # Accelerate, the Trainer and DeepSpeed read these with a JSON reader, whatever the file is called
 JSON_ONLY: tuple[Kind, ...] = ("deepspeed", "fsdp")
+# entries of other programs' files, a model's config.json among them, that are a config of ours
+WRAPPED: Mapping[str, Kind] = {"quantization_config": "quantization", "fsdp_config": "fsdp"}
 
 
 def load(raw: Raw, kind: Kind | None) -> Document | Unreadable:
@@ -98,9 +100,21 @@ def _read_unknown(raw: Raw) -> Document | None:
     syntax: Syntax = "json" if raw.text.lstrip().startswith("{") else syntax_of(raw, "accelerate")
     document = read(raw.path, raw.text, "deepspeed" if syntax == "json" else "accelerate", syntax)
     kind = detect(document.data if document.parsed else None, raw.text, raw.path)
-    if kind is None or (kind == document.kind and syntax == syntax_of(raw, kind)):
-        return document if kind else None
+    if kind is None:
+        return _wrapped(document.with_defects(newline=raw.newline, bom=raw.bom))
+    if kind == document.kind and syntax == syntax_of(raw, kind):
+        return document
     return read(raw.path, raw.text, kind, syntax_of(raw, kind))
+
+
+def _wrapped(document: Document) -> Document | None:
+    """The entry of an unknown file that is a config of ours."""
+    for name, kind in WRAPPED.items():
+        inner = document.get(name)
+        readable = document.syntax == "json" or kind not in JSON_ONLY
+        if readable and isinstance(inner, dict) and detect(inner, "", document.path) == kind:
+            return document.part(name, kind=kind)
+    return None
 
 
 def syntax_of(raw: Raw, kind: Kind) -> Syntax:
