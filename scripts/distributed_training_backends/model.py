@@ -2,11 +2,22 @@
 
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 Pointer = tuple[str | int, ...]
-Kind = Literal["accelerate", "deepspeed", "fsdp", "parallelism", "fp8", "quantization", "trainer"]
-KINDS: tuple[Kind, ...] = ("accelerate", "deepspeed", "fsdp", "parallelism", "fp8", "quantization", "trainer")
+Kind = Literal[
+    "accelerate",
+    "deepspeed",
+    "fsdp",
+    "parallelism",
+    "fp8",
+    "quantization",
+    "trainer",
+    "launch",
+    "environment",
+    "python",
+]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 Consumer = Literal["auto", "deepspeed", "accelerate", "trainer"]
 Verdict = Literal["accepted", "rejected", "unreadable"]
 

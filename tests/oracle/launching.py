@@ -62,7 +62,8 @@ def run(case: Case) -> Answer:
     recorder = Recorder()
     faked = [fakes.gpus(case["gpus"]), *_intercept(recorder)]
     open(SCRIPT, "w").close()
-    sys.argv = ["accelerate", "launch", "--config_file", f"{folder}/{case['config']}", *case["flags"], SCRIPT]
+    words = case.get("words") or ["--config_file", f"{folder}/{case['config']}", *case["flags"], SCRIPT]
+    sys.argv = ["accelerate", "launch", *words]
     error_output = io.StringIO()
     answer: Answer = {"verdict": "rejected"}
     with listening() as heard, contextlib.redirect_stderr(error_output):

@@ -1,4 +1,4 @@
-"""What `accelerate launch --config_file FILE` makes of a cluster config, in a given release.
+"""What `accelerate launch` makes of a cluster config and of its command line, in a given release.
 
 This follows commands/launch.py of Accelerate step by step (`load_config_from_file`, `_validate_launch_command`,
 `launch_command`): which launcher a file takes, and which value every launch option ends up with. It raises nothing:
@@ -6,16 +6,30 @@ what the library refuses is said by the rules, and the flow goes on with what is
 several faults. Sources: 1.15.0 and older releases, commands/launch.py and commands/config/config_args.py.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..knowledge import accelerate as knowledge
 from ..model import Context, Pointer
-from ..sources.document import At, Document
+from ..sources.document import OPEN, At, Document
 from ..versions import in_span
+from .arguments import (
+    Arg,
+    OpenValueError,
+    Route,
+    fixed,
+    options_of,
+    paradigm_of,
+    route_from,
+    type_of,
+)
 
-Route = Literal["deepspeed", "fsdp", "megatron", "multi_device", "tensor_parallel", "tpu", "simple"]
+if TYPE_CHECKING:
+    from .command import CommandLine
+
 ROUTES: Mapping[str, Route] = {
     "DEEPSPEED": "deepspeed",
     "FSDP": "fsdp",
@@ -38,18 +52,13 @@ BLOCKS = (
     "parallelism_config",
 )
 OLD_BACKEND = "dynamo_backend"
-FROM_CONTEXT = ("num_processes", "num_machines", "machine_rank", "main_process_ip", "main_process_port")
-
-
-class Arg(NamedTuple):
-    """The value of a launch option, and where the file gives it (None: the parser's default or the context)."""
-
-    value: Any
-    pointer: Pointer | None = None
 
 
 class Launch:
-    """A cluster config after the merge with the launch options. `arguments` is keyed by the options' destinations."""
+    """A cluster config after the merge with the launch options. `arguments` is keyed by the options' destinations.
+
+    `command` is the command line, where it is known. Without a config, `document` is the command, and has no entries.
+    """
 
     def __init__(
         self,
@@ -59,7 +68,9 @@ class Launch:
         distributed_type: Any,
         arguments: Mapping[str, Arg],
         context: Context,
+        command: CommandLine | None = None,
     ) -> None:
+        self.command = command
         self.document = document
         self.release = release
         self.route: Route = route
@@ -68,20 +79,28 @@ class Launch:
         self.context = context
 
     def value(self, name: str) -> Any:
-        """The value of an option; None when no such option exists."""
+        """The value of an option; None when no such option exists. Raises OpenValueError when the shell decides it."""
         found = self.arguments.get(name)
+        if found is not None and found.value is OPEN:
+            raise OpenValueError(name)
         return found.value if found else None
 
     def given(self, name: str) -> bool:
-        """Tell whether the file gives the option's value."""
+        """Tell whether the file or the command line gives the option's value."""
         found = self.arguments.get(name)
         return found is not None and found.pointer is not None
 
+    @property
+    def has_config(self) -> bool:
+        """Tell whether there is a config at all."""
+        return self.document.kind != "launch"
+
     def at(self, name: str, part: Literal["key", "value"] = "value") -> At:
-        """Point at the entry that gives an option its value, or else at `distributed_type`."""
+        """Point at what gives an option its value, or else at `distributed_type` or the launcher's name."""
         found = self.arguments.get(name)
-        pointer = found.pointer if found and found.pointer is not None else ("distributed_type",)
-        return At(self.document, pointer, part)
+        if found and found.pointer is not None:
+            return At(found.document or self.document, found.pointer, part)
+        return At(self.document, ("distributed_type",) if self.has_config else ("launcher",), part)
 
     def since(self, release: str) -> bool:
         """Tell whether the target is at least this release."""
@@ -99,7 +118,7 @@ class Launch:
     @property
     def deepspeed_runner(self) -> bool:
         """Tell whether the `deepspeed` program starts the workers: several machines and not `standard`."""
-        machines = self.value("num_machines")
+        machines = self.arguments["num_machines"].value
         several = is_number(machines) and machines > 1
         return self.route == "deepspeed" and several and self.value("deepspeed_multinode_launcher") != "standard"
 
@@ -113,7 +132,8 @@ class Launch:
     def uses_parallelism(self) -> bool:
         """Tell whether the `parallelism_config` block is exported to the workers (since 1.10.0)."""
         routes: tuple[Route, ...] = ELASTIC_ROUTES if self.before("1.12.0") else (*ELASTIC_ROUTES, "deepspeed")
-        return self.since("1.10.0") and self.route in routes and self.value("use_parallelism_config") is True
+        found = self.arguments.get("use_parallelism_config")
+        return self.since("1.10.0") and self.route in routes and found is not None and found.value is True
 
 
 def is_number(value: object) -> bool:
@@ -149,8 +169,15 @@ def multi_device_types(release: str) -> frozenset[str]:
     return frozenset(value for value in values if str(value).startswith("MULTI_") and value != "MULTI_CPU")
 
 
-def launch_of(document: Document, release: str, context: Context) -> Launch | None:
-    """Merge a cluster config with the launch options; None when the file is no cluster config or has no launcher."""
+def launch_of(
+    document: Document | None, release: str, context: Context, command: CommandLine | None = None
+) -> Launch | None:
+    """Merge a cluster config with a command line; None when the file is no cluster config or has no launcher.
+
+    Without a config (no `--config_file`, and no default one) the command line alone decides.
+    """
+    if document is None:
+        return bare_launch(command, release, context) if command else None
     if not isinstance(document.data, dict) or not is_cluster(document):
         return None
     config = processed(document, release)
@@ -159,14 +186,48 @@ def launch_of(document: Document, release: str, context: Context) -> Launch | No
     route = route_of(kind, release) or (route_of(meant, release) if meant else None)
     if route is None or "distributed_type" not in config:
         return None
-    arguments = {name: Arg(option.default) for name, option in knowledge.for_release(release).options.items()}
-    for name in FROM_CONTEXT:
-        if (given := getattr(context, name)) is not None:
-            arguments[name] = Arg(given)
-    arguments["use_parallelism_config"] = Arg(config["parallelism_config"].value != {})
-    merge(config, arguments, release)
-    settle_precision(config, arguments, context)
-    return Launch(document, release, route, kind, arguments, context)
+    arguments = options_of(release, context, command)
+    if not (command and paradigm_of(command)):
+        take_type(kind if route_of(kind, release) else meant, config, arguments, release)
+    elif (named := type_of(arguments, release)) is not None:
+        kind = named
+    if command:
+        route = route_from(arguments)
+    merge(config, arguments, release, fixed(release, context, command))
+    settle_precision(config, arguments)
+    return Launch(document, release, route, kind, arguments, context, command)
+
+
+def take_type(kind: Any, config: Mapping[str, Arg], arguments: dict[str, Arg], release: str) -> None:
+    """Without a paradigm on the command line, the file's `distributed_type` sets those options."""
+    chosen = {"DEEPSPEED": "use_deepspeed", "FSDP": "use_fsdp", "MEGATRON_LM": "use_megatron_lm", "TP": "use_tp"}
+    route = route_of(kind, release)
+    name = "tpu" if route == "tpu" else "multi_gpu" if route == "multi_device" else chosen.get(kind, "")
+    if name in arguments:
+        arguments[name] = Arg(True, ("distributed_type",))
+    arguments["tpu_use_cluster"] = config.get("tpu_use_cluster", Arg(False)) if name == "tpu" else Arg(False)
+    if in_span(release, "1.10.0", None):
+        arguments["use_parallelism_config"] = Arg(config["parallelism_config"].value != {})
+
+
+def bare_launch(command: CommandLine, release: str, context: Context) -> Launch:
+    """A command line without any config: what is not given is counted, or set to the plainest value."""
+    arguments = options_of(release, context, command)
+    count = arguments["num_processes"].value
+    several = count is OPEN or (count > 1 if is_number(count) else True)
+    if count is None:
+        arguments["num_processes"] = Arg(OPEN)  # as many as the machine has devices
+    plain: dict[str, Any] = {"num_machines": 1, "mixed_precision": "no", "dynamo_backend": "no"}
+    plain |= {"debug": False} if in_span(release, "0.22.0", None) else {}
+    for name, value in plain.items():
+        if arguments[name].value is None:
+            arguments[name] = Arg(value)
+    arguments["use_cpu"] = arguments["cpu"]
+    if not arguments["multi_gpu"].value and (several or not in_span(release, "0.33.0", None)):
+        arguments["multi_gpu"] = Arg(True if several else OPEN)  # old releases counted devices only
+    empty = command.document.with_defects(data={})
+    kind = type_of(arguments, release)
+    return Launch(empty, release, route_from(arguments), kind, arguments, context, command)
 
 
 def intended_type(value: object, release: str) -> str | None:
@@ -206,21 +267,23 @@ def legacy_fields(data: Mapping[Any, Any]) -> Iterator[tuple[str, Arg]]:
         yield "dynamo_config", Arg({} if backend == "NO" else {OLD_BACKEND: backend}, (OLD_BACKEND,))
 
 
-def merge(config: Mapping[str, Arg], arguments: dict[str, Arg], release: str) -> None:
-    """Copy mappings key by key, and each scalar whose option is still None.
+def merge(config: Mapping[str, Arg], arguments: dict[str, Arg], release: str, kept: frozenset[str]) -> None:
+    """Copy mappings key by key, except to the options that are `kept`, and each scalar whose option is still None.
 
     A mapping in the place of a scalar is copied key by key too, so that its own option keeps the default.
     """
     for name, field in config.items():
         if isinstance(field.value, dict):
             for option, (key, value) in block_entries(name, field.value, release):
-                if option not in FROM_CONTEXT or arguments.get(option, Arg(None)).value is None:
+                if option not in kept:
                     arguments[option] = Arg(value, entry_pointer(field, key))
         elif name not in SEPARATE and arguments.get(name, Arg(None)).value is None:
             arguments[name] = field
     if arguments["gpu_ids"].value is None:
         ids = config["gpu_ids"]
         arguments["gpu_ids"] = ids if ids.value is not None else Arg("all")
+    if not arguments["debug"].value and "debug" in config:
+        arguments["debug"] = config["debug"]
     if arguments.get("dynamo_backend", Arg(None)).value is None:
         arguments["dynamo_backend"] = Arg("no")
 
@@ -253,11 +316,9 @@ def destination(block: str, key: str, release: str) -> str:
     return knowledge.for_release(release).destination(block, key) or key
 
 
-def settle_precision(config: Mapping[str, Arg], arguments: dict[str, Arg], context: Context) -> None:
+def settle_precision(config: Mapping[str, Arg], arguments: dict[str, Arg]) -> None:
     """The command line decides `mixed_precision`, else a block that holds the key, else the file's own, else "no"."""
-    if context.mixed_precision:
-        arguments["mixed_precision"] = Arg(context.mixed_precision)
-    elif not arguments["mixed_precision"].value:
+    if not arguments["mixed_precision"].value:
         given = config.get("mixed_precision", Arg(None))
         arguments["mixed_precision"] = Arg("no", given.pointer) if given.value is None else given
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ..knowledge import accelerate as knowledge
-from .launch import BLOCKS, Launch, Route, destination
+from .arguments import Route
+from .launch import BLOCKS, Launch, destination
 
 GROUPS = {
     "DeepSpeed Arguments": "deepspeed_config",

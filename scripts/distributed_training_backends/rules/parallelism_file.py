@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..flow.launch import Arg, Launch
+from ..flow.arguments import Arg
+from ..flow.launch import Launch
 from ..knowledge import accelerate as knowledge
 from ..model import Context, Targets
 from ..sources.document import Document

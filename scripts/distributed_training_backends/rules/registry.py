@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
+from ..flow.arguments import OpenValueError
 from ..model import Applicability, Pointer, Severity
 from ..sources.document import At
 from ..versions import covers
@@ -160,5 +161,8 @@ def run_rules(inputs: dict[str, Any], releases: dict[str, str]) -> Iterator[tupl
     """Call every rule that applies to these releases and whose inputs are all there."""
     there = frozenset(name for name, value in inputs.items() if value is not None)
     for item, severity in applicable(there, tuple(releases.items()), len(RULES)):
-        for hit in item.check(*(inputs[name] for name in item.inputs)):
-            yield item, hit.severity or severity, hit
+        try:
+            for hit in item.check(*(inputs[name] for name in item.inputs)):
+                yield item, hit.severity or severity, hit
+        except OpenValueError:
+            continue

@@ -3,13 +3,26 @@
 import re
 from bisect import bisect_right
 from collections.abc import Mapping
+from enum import Enum
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from ..model import Extent, Kind, Place, Pointer, json_pointer
 
-Syntax = Literal["yaml", "json"]
+Syntax = Literal["yaml", "json", "shell", "python"]
 Part = Literal["key", "value", "entry"]
+
+
+class Open(Enum):
+    """What stands for a value that is only known when a script runs: `$N` of a command, a name in Python."""
+
+    OPEN = "open"
+
+    def __repr__(self) -> str:
+        return "OPEN"
+
+
+OPEN: Final = Open.OPEN
 
 
 class Node(NamedTuple):

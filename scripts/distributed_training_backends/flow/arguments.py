@@ -1,0 +1,101 @@
+"""The options of `accelerate launch` before a config file is merged: defaults, command line, and what is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from ..knowledge import accelerate as knowledge
+from ..model import Context, Pointer
+from ..sources.document import OPEN, Document
+from ..versions import in_span
+
+if TYPE_CHECKING:
+    from .command import CommandLine
+
+Route = Literal["deepspeed", "fsdp", "megatron", "multi_device", "tensor_parallel", "tpu", "simple"]
+TOLD = (
+    "num_processes",
+    "num_machines",
+    "machine_rank",
+    "main_process_ip",
+    "main_process_port",
+    "mixed_precision",
+)
+
+
+class OpenValueError(Exception):
+    """A rule asked for a value that only the shell knows, and so has nothing to say."""
+
+
+class Arg(NamedTuple):
+    """The value of a launch option, and where it is given (None: the parser's default or the context).
+
+    `document` is where the pointer stands; None: the config.
+    """
+
+    value: Any
+    pointer: Pointer | None = None
+    document: Document | None = None
+
+
+def options_of(release: str, context: Context, command: CommandLine | None) -> dict[str, Arg]:
+    """Every option with the parser's default, what the command line sets, and what the context says."""
+    from .command import default_of
+
+    options = knowledge.for_release(release).options
+    arguments = {name: Arg(default_of(option)) for name, option in options.items() if name != "help"}
+    if command:
+        for name, given in command.given.items():
+            arguments[name] = Arg(given.value, ("tokens", given.where), command.document)
+    if command and command.script is not None:
+        arguments["training_script"] = Arg(command.tokens[command.script], ("tokens", command.script), command.document)
+        arguments["training_script_args"] = Arg([command.tokens[index] for index in command.arguments])
+    for name in TOLD:
+        if (value := getattr(context, name)) is not None:
+            arguments[name] = Arg(value)
+    return arguments
+
+
+def fixed(release: str, context: Context, command: CommandLine | None) -> frozenset[str]:
+    """The options that no block overrides: those on the command line (since 1.5.0), and what the context says."""
+    told = frozenset(name for name in TOLD if getattr(context, name) is not None)
+    wins = command is not None and knowledge.for_release(release).merging["given_option_wins"]
+    return told | command.remembered if command and wins else told
+
+
+def paradigm_of(command: CommandLine) -> str | None:
+    """The option on the command line that makes the launcher pass over the file's `distributed_type`."""
+    from .command import paradigms
+
+    return next((name for name in paradigms(command.release) if command.value(name)), None)
+
+
+def type_of(arguments: Mapping[str, Arg], release: str) -> str | None:
+    """The `distributed_type` that the command line's own options stand for."""
+    types: dict[Route, str] = {
+        "deepspeed": "DEEPSPEED",
+        "fsdp": "FSDP",
+        "megatron": "MEGATRON_LM",
+        "multi_device": "MULTI_GPU",
+        "tensor_parallel": "TP",
+        "tpu": "XLA" if in_span(release, "0.28.0", None) else "TPU",
+        "simple": "NO",
+    }
+    return types[route_from(arguments)]
+
+
+def route_from(arguments: Mapping[str, Arg]) -> Route:
+    """Which launcher `launch_command` calls: the first of these that is set, and none of them with `--cpu`."""
+    order: tuple[tuple[str, Route], ...] = (
+        ("use_deepspeed", "deepspeed"),
+        ("use_fsdp", "fsdp"),
+        ("use_tp", "tensor_parallel"),
+        ("use_megatron_lm", "megatron"),
+        ("multi_gpu", "multi_device"),
+        ("tpu", "tpu"),
+    )
+    if arguments["cpu"].value:
+        return "simple"
+    given = (route for name, route in order if arguments.get(name, Arg(OPEN)).value not in (None, False, OPEN))
+    return next(given, "simple")

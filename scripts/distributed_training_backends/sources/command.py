@@ -1,0 +1,43 @@
+"""A launch command as a document, made of words that stand somewhere in a text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..model import Extent, Pointer
+from .document import Document, Node
+
+
+class Word(NamedTuple):
+    """A word of a command: its text, or OPEN where the shell has yet to fill it in; and where it stands."""
+
+    text: Any
+    extent: Extent
+
+
+def launch_document(
+    path: str,
+    text: str,
+    launcher: Word,
+    words: Sequence[Word],
+    environment: Mapping[str, tuple[Word, Word]],
+    prefix: Sequence[str] = (),
+) -> Document:
+    """Give a command as a document; `environment` maps each variable to the words of its name and its value."""
+    data = {
+        "launcher": launcher.text,
+        "tokens": [word.text for word in words],
+        "environment": {name: value.text for name, (_, value) in environment.items()},
+        "prefix": list(prefix),
+    }
+    end = max((word.extent.end for word in words), default=launcher.extent.end)
+    nodes: dict[Pointer, Node] = {
+        (): Node(None, Extent(launcher.extent.start, end)),
+        ("launcher",): Node(None, launcher.extent),
+    }
+    nodes |= {("tokens", index): Node(None, word.extent) for index, word in enumerate(words)}
+    nodes |= {("environment", name): Node(key.extent, value.extent) for name, (key, value) in environment.items()}
+    document = Document(path, "launch", "shell", text, data, nodes)
+    document.begin = launcher.extent.start
+    return document
