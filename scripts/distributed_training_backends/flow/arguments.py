@@ -1,13 +1,14 @@
 """The options of `accelerate launch` before a config file is merged: defaults, command line, and what is told."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ..knowledge import accelerate as knowledge
+from ..knowledge.accelerate import Option
 from ..model import Context, Pointer
 from ..sources.document import OPEN, Document
+from ..sources.limits import MAX_DIGITS
 from ..versions import in_span
 
 if TYPE_CHECKING:
@@ -22,6 +23,10 @@ TOLD = (
     "main_process_port",
     "mixed_precision",
 )
+
+
+TRUE = ("y", "yes", "t", "true", "on", "1")
+FALSE = ("n", "no", "f", "false", "off", "0")
 
 
 class OpenValueError(Exception):
@@ -39,12 +44,9 @@ class Arg(NamedTuple):
     document: Document | None = None
 
 
-def options_of(release: str, context: Context, command: CommandLine | None) -> dict[str, Arg]:
+def options_of(release: str, context: Context, command: "CommandLine | None") -> dict[str, Arg]:
     """Every option with the parser's default, what the command line sets, and what the context says."""
-    from .command import default_of
-
-    options = knowledge.for_release(release).options
-    arguments = {name: Arg(default_of(option)) for name, option in options.items() if name != "help"}
+    arguments = dict(defaults(release))
     if command:
         for name, given in command.given.items():
             arguments[name] = Arg(given.value, ("tokens", given.where), command.document)
@@ -57,17 +59,15 @@ def options_of(release: str, context: Context, command: CommandLine | None) -> d
     return arguments
 
 
-def fixed(release: str, context: Context, command: CommandLine | None) -> frozenset[str]:
+def fixed(release: str, context: Context, command: "CommandLine | None") -> frozenset[str]:
     """The options that no block overrides: those on the command line (since 1.5.0), and what the context says."""
     told = frozenset(name for name in TOLD if getattr(context, name) is not None)
     wins = command is not None and knowledge.for_release(release).merging["given_option_wins"]
     return told | command.remembered if command and wins else told
 
 
-def paradigm_of(command: CommandLine) -> str | None:
+def paradigm_of(command: "CommandLine") -> str | None:
     """The option on the command line that makes the launcher pass over the file's `distributed_type`."""
-    from .command import paradigms
-
     return next((name for name in paradigms(command.release) if command.value(name)), None)
 
 
@@ -99,3 +99,50 @@ def route_from(arguments: Mapping[str, Arg]) -> Route:
         return "simple"
     given = (route for name, route in order if arguments.get(name, Arg(OPEN)).value not in (None, False, OPEN))
     return next(given, "simple")
+
+
+def paradigms(release: str) -> tuple[str, ...]:
+    """The options that take the place of the file's `distributed_type`."""
+    tensor = ("use_tp",) if in_span(release, "1.4.0", "1.6.0") else ()
+    return ("multi_gpu", "tpu", "tpu_use_cluster", "use_deepspeed", "use_fsdp", "use_megatron_lm", *tensor)
+
+
+def converted(text: str, kind: str | None) -> Any:
+    """The value that the option's type makes of a text. Raises ValueError where argparse refuses it."""
+    if kind is not None and kind.startswith("lambda"):  # fp8_override_linear_precision
+        return tuple(map(str_to_bool, text.split(",")))
+    if kind in ("int", "float") and len(text) > MAX_DIGITS:
+        raise ValueError("too long for a number")
+    return CONVERTERS.get(kind or "str", str)(text)
+
+
+def str_to_bool(text: str) -> int:
+    """Accelerate's own reading of a truth word."""
+    if text.lower() in TRUE:
+        return 1
+    if text.lower() in FALSE:
+        return 0
+    raise ValueError(f"invalid truth value {text}")
+
+
+CONVERTERS: Mapping[str, Callable[[str], Any]] = {
+    "str": str,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "str_to_bool": str_to_bool,
+}
+
+
+def default_of(option: Option) -> Any:
+    """What argparse sets without the option: a default that is a text goes through the type."""
+    if option.dest == "training_script_args":
+        return []
+    return converted(option.default, option.type) if isinstance(option.default, str) else option.default
+
+
+@lru_cache(maxsize=32)
+def defaults(release: str) -> Mapping[str, Arg]:
+    """What argparse sets without any option."""
+    options = knowledge.for_release(release).options
+    return {name: Arg(default_of(option)) for name, option in options.items() if name != "help"}

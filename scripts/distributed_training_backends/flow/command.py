@@ -10,20 +10,18 @@ commands/launch.py, `launch_command_parser`, commands/utils.py.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple
 
 from ..knowledge import accelerate as knowledge
 from ..knowledge.accelerate import Option
 from ..sources.document import OPEN, At, Document
-from ..versions import in_span
+from .arguments import converted
 
 Wrong = Literal["unknown", "no-value", "ignored-value", "wrong-type", "wrong-choice", "no-script"]
 NEGATIVE = re.compile(r"-\d+|-\d*\.\d+")
 SCRIPT = re.compile(r"""\.(?:py|sh|pyc|zip)["']?$|SCRIPT|TRAIN|MAIN|PROGRAM|ENTRY|_FILE|_PY\b""")
-TRUE = ("y", "yes", "t", "true", "on", "1")
-FALSE = ("n", "no", "f", "false", "off", "0")
 
 
 class Given(NamedTuple):
@@ -208,41 +206,3 @@ def split_flag(token: str, flags: Mapping[str, object]) -> tuple[str, str | None
     if not token.startswith("--") and token[:2] in flags:
         return token[:2], token[2:]
     return flag, rest if mark else None
-
-
-def converted(text: str, kind: str | None) -> Any:
-    """The value that the option's type makes of a text. Raises ValueError where argparse refuses it."""
-    if kind is not None and kind.startswith("lambda"):  # fp8_override_linear_precision
-        return tuple(map(str_to_bool, text.split(",")))
-    return CONVERTERS.get(kind or "str", str)(text)
-
-
-def str_to_bool(text: str) -> int:
-    """Accelerate's own reading of a truth word."""
-    if text.lower() in TRUE:
-        return 1
-    if text.lower() in FALSE:
-        return 0
-    raise ValueError(f"invalid truth value {text}")
-
-
-CONVERTERS: Mapping[str, Callable[[str], Any]] = {
-    "str": str,
-    "int": int,
-    "float": float,
-    "bool": bool,
-    "str_to_bool": str_to_bool,
-}
-
-
-def default_of(option: Option) -> Any:
-    """What argparse sets without the option: a default that is a text goes through the type."""
-    if option.dest == "training_script_args":
-        return []
-    return converted(option.default, option.type) if isinstance(option.default, str) else option.default
-
-
-def paradigms(release: str) -> tuple[str, ...]:
-    """The options that take the place of the file's `distributed_type`."""
-    tensor = ("use_tp",) if in_span(release, "1.4.0", "1.6.0") else ()
-    return ("multi_gpu", "tpu", "tpu_use_cluster", "use_deepspeed", "use_fsdp", "use_megatron_lm", *tensor)

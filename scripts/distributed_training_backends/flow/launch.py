@@ -6,8 +6,6 @@ what the library refuses is said by the rules, and the flow goes on with what is
 several faults. Sources: 1.15.0 and older releases, commands/launch.py and commands/config/config_args.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -68,7 +66,7 @@ class Launch:
         distributed_type: Any,
         arguments: Mapping[str, Arg],
         context: Context,
-        command: CommandLine | None = None,
+        command: "CommandLine | None" = None,
     ) -> None:
         self.command = command
         self.document = document
@@ -170,7 +168,7 @@ def multi_device_types(release: str) -> frozenset[str]:
 
 
 def launch_of(
-    document: Document | None, release: str, context: Context, command: CommandLine | None = None
+    document: Document | None, release: str, context: Context, command: "CommandLine | None" = None
 ) -> Launch | None:
     """Merge a cluster config with a command line; None when the file is no cluster config or has no launcher.
 
@@ -210,7 +208,7 @@ def take_type(kind: Any, config: Mapping[str, Arg], arguments: dict[str, Arg], r
         arguments["use_parallelism_config"] = Arg(config["parallelism_config"].value != {})
 
 
-def bare_launch(command: CommandLine, release: str, context: Context) -> Launch:
+def bare_launch(command: "CommandLine", release: str, context: Context) -> Launch:
     """A command line without any config: what is not given is counted, or set to the plainest value."""
     arguments = options_of(release, context, command)
     count = arguments["num_processes"].value
