@@ -12,7 +12,9 @@ from jsonschema import Draft202012Validator
 import generate_api_reference
 import generate_config_keys
 import generate_versions
+import launcher_names
 from distributed_training_backends.knowledge import accelerate, accelerate_api, deepspeed
+from distributed_training_backends.lookup.key_pages import spelled_out
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.rules import catalog
 from distributed_training_backends.rules.registry import RULES
@@ -45,7 +47,7 @@ def sections(text: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def reference() -> dict[str, str]:
-    return sections((PAGES / "api-reference.md").read_text("utf-8"))
+    return sections(spelled_out((PAGES / "api-reference.md").read_text("utf-8")))
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +82,42 @@ def test_every_class_and_field_has_its_row(reference: dict[str, str]) -> None:
                 assert name.startswith("_") or f"| `{name}` |" in whole, f"{owner}.{name}"
 
 
+@pytest.mark.parametrize("owner", launcher_names.RULES)
+def test_a_flag_stands_for_what_the_launcher_makes_of_it(owner: str, reference: dict[str, str]) -> None:
+    """What the rule above a table makes of its flags are the variables of the fields and the keys of a config file."""
+    release = generate_api_reference.last_release(owner)
+    whole = reference[owner] + reference.get(f"{owner}: part 2", "")
+    for name, source in generate_api_reference.sources_of(owner, release).items():
+        (line,) = [line for line in whole.split("\n") if line.startswith(f"| `{name}` |")]
+        named = set(re.findall(r"`([^`]+)`", line))
+        assert {one for one in named if one.isupper()} == set(source.variables), line
+        dests = [dest for variable in source.variables for dest in launcher_names.carried(variable, release)]
+        keys = {key for dest in dests if (key := launcher_names.key_of(dest, release))}
+        assert {one for one in named if "." in one} == keys, line
+
+
+def test_names_in_full() -> None:
+    page = """## Gates
+A flag `--gate_x` is the key `gates.gate_x` and the variable `GATE_X` too.
+| field | meaning | type | default | launcher | releases |
+| `wide` | `--gate_no` | a \\| b | 1 | `--gate_wide` (1) | since 2.0.0 |
+| `high` |  |  |  | `GATE_UP`, `--gate_high` |
+| `deep` |  |  |  | `gates.low`, `--gate_deep` |
+| `thick` |  |  |  | `GATE_THICK` |
+| `plain` |
+## DeepSpeed: gates.inner
+| key |
+| `.width` |"""
+    assert spelled_out(page).split("\n")[1:] == [
+        "| field | meaning | type | default | launcher | releases |",
+        "| `wide` | `--gate_no` | a \\| b | 1 | `GATE_WIDE`, `gates.gate_wide`, `--gate_wide` (1) | since 2.0.0 |",
+        "| `high` |  |  |  | `gates.gate_high`, `GATE_UP`, `--gate_high` |",
+        "| `deep` |  |  |  | `GATE_DEEP`, `gates.low`, `--gate_deep` |",
+        *("| `thick` |  |  |  | `GATE_THICK` |", "| `plain` |", "## DeepSpeed: gates.inner", "| key |"),
+        "| `gates.inner.width` |",
+    ]
+
+
 def test_every_flag_and_key_is_there(reference: dict[str, str]) -> None:
     whole = "\n".join(reference.values())
     for release in (accelerate.RELEASES[0], "1.4.0", accelerate.RELEASES[-1]):
@@ -98,18 +136,26 @@ def test_every_flag_and_key_is_there(reference: dict[str, str]) -> None:
         # utils/dataclasses.py and commands/launch.py of accelerate 1.15.0
         (
             "FullyShardedDataParallelPlugin",
-            ["`fsdp_version`", "None → 1", "`FSDP_VERSION`", "`--fsdp_version` (1)", "1.6.0"],
+            [
+                "`fsdp_version`",
+                "None → 1",
+                "`FSDP_VERSION`, `fsdp_config.fsdp_version`, `--fsdp_version` (1)",
+                "1.6.0",
+            ],
         ),
         ("DeepSpeedPlugin", ["`zero_stage`", "None → 2", "`ACCELERATE_DEEPSPEED_ZERO_STAGE`", "`--zero_stage`"]),
         ("TERecipeKwargs", ["`fp8_format`", "None → HYBRID", "`ACCELERATE_FP8_FORMAT`", "`--fp8_format` (HYBRID)"]),
         ("ParallelismConfig", ["`sp_backend`", "None → deepspeed", "`PARALLELISM_CONFIG_SP_BACKEND`", "1.12.0"]),
         ("Config file", ["`rdzv_backend`", "static", "has no effect"]),
-        ("Values of distributed_type", ["`TP`", "1.4.0 to 1.9.0"]),
     ],
 )
 def test_rows_say_what_the_source_says(reference: dict[str, str], owner: str, row: list[str]) -> None:
     (line,) = [line for line in reference[owner].split("\n") if line.startswith(f"| {row[0]} |")]
     assert [part for part in row if part not in line] == []
+
+
+def test_values_have_their_releases(reference: dict[str, str]) -> None:
+    assert ", `TP` (1.4.0 to 1.9.0), " in reference["Values of distributed_type"]  # utils/dataclasses.py of these
 
 
 def test_keys_that_a_file_cannot_set_are_those_of_the_rule(reference: dict[str, str]) -> None:
@@ -120,7 +166,7 @@ def test_keys_that_a_file_cannot_set_are_those_of_the_rule(reference: dict[str, 
 
 
 def test_every_key_of_deepspeed_and_of_fsdp_config_is_there() -> None:
-    text = (PAGES / "config-keys.md").read_text("utf-8")
+    text = spelled_out((PAGES / "config-keys.md").read_text("utf-8"))
     known = deepspeed.for_release(deepspeed.releases()[-1])
     paths = {key.path for key in known.keys.values() if "*" not in key.path}
     assert [path for path in paths if f"| `{path}` |" not in text and not known.section_at(path)] == []
@@ -131,14 +177,15 @@ def test_every_key_of_deepspeed_and_of_fsdp_config_is_there() -> None:
     "row",
     [
         # runtime/config.py, runtime/zero/config.py of deepspeed 0.19.8; training_args.py of transformers 5.24.0
-        "| `zero_optimization.stage3_prefetch_bucket_size` | elements that are gathered ahead | integer ≥ 0 | 50000000",
-        "| `zero_optimization.offload_optimizer.device` | none, cpu or nvme | one of none, cpu, nvme | none |",
+        "| `zero_optimization.stage3_prefetch_bucket_size` | int ≥ 0 | 50000000 | elements that are gathered ahead "
+        "| also `prefetch_bucket_size`; auto (Accelerate and Trainer): the model's hidden size |",
+        "| `zero_optimization.offload_optimizer.device` | none/cpu/nvme | none | none, cpu or nvme | auto (",
         "| `sparse_attention` | until 0.19.6 | since 0.19.7 |",
-        "| `version` | 1 or 2 | 2 |  | since 5.0 |",
+        "| `version` | 2 | 1 or 2 | since 5.0 |",
     ],
 )
 def test_rows_of_keys_say_what_the_source_says(row: str) -> None:
-    assert row in (PAGES / "config-keys.md").read_text("utf-8")
+    assert row in spelled_out((PAGES / "config-keys.md").read_text("utf-8"))
 
 
 def test_known_defects_fit_their_schema() -> None:

@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from distributed_training_backends.lookup.key_pages import spelled_out
+
 CELL = re.compile(r"(?<!\\)\|")
 PART = re.compile(r": part \d+$")
 
@@ -21,7 +23,7 @@ def words_of(page: Path) -> dict[str, Words]:
     """The words of each section, by its title; a section that is cut in parts is one."""
     found: dict[str, Words] = {}
     title, column = "", 0
-    for line in page.read_text("utf-8").splitlines():
+    for line in spelled_out(page.read_text("utf-8")).splitlines():
         if line.startswith("##"):
             title, column = PART.sub("", line.lstrip("# ")), 0
             found.setdefault(title, Words("", {}))
@@ -30,7 +32,7 @@ def words_of(page: Path) -> dict[str, Words]:
             if not column:
                 column = cells.index("meaning") if "meaning" in cells else -1
             elif column > 0 and not line.startswith("|---"):
-                found[title].meanings[cells[0]] = cells[column]
-        elif line and title:
+                found[title].meanings[cells[0]] = cells[column] if column < len(cells) else ""
+        elif line and title and not found[title].about:
             found[title] = found[title]._replace(about=line)
     return found

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import ast
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,27 @@ def value(item: Any) -> str:
     return cell(repr(item) if item == "" else str(item))
 
 
+def alternatives(text: str, default: Any = ...) -> str:
+    """A type of Python with a slash between what it may be; None is left out where it is the default."""
+    try:
+        parts = [cell(part) for part in _alternatives(ast.parse(text, mode="eval").body)]
+    except SyntaxError:
+        return cell(text)
+    kept = [part for part in dict.fromkeys(parts) if part != "None" or default is not None]
+    return "/".join(kept)
+
+
+def _alternatives(node: ast.expr) -> Iterator[str]:
+    if isinstance(node, ast.BinOp):
+        yield from (*_alternatives(node.left), *_alternatives(node.right))
+    elif isinstance(node, ast.Subscript) and (name := ast.unparse(node.value)) in ("Optional", "Union", "Literal"):
+        for item in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
+            yield from _alternatives(item)
+        yield from ["None"] if name == "Optional" else []
+    else:
+        yield ast.unparse(node)
+
+
 def releases(spans: Spans, first: str) -> str:
     """When something is known: "since 1.6.0"; nothing where it always was."""
     return ", ".join(_released(start, end, first) for start, end in spans if (start, end) != (first, None))
@@ -49,12 +72,12 @@ def _released(start: str, end: str | None, first: str) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The lines of a table, without the columns that are empty in every row."""
+    """The lines of a table, without the columns that are empty in every row and the empty cells at the end of a row."""
     kept = [column for column in range(len(head)) if column == 0 or any(row[column] for row in rows)]
     yield f"| {' | '.join(head[column] for column in kept)} |"
     yield f"|{'---|' * len(kept)}"
     for row in rows:
-        yield f"| {' | '.join(row[column] for column in kept)} |"
+        yield re.sub(r"(?: \| )+ \|$", " |", f"| {' | '.join(row[column] for column in kept)} |")
 
 
 def section(

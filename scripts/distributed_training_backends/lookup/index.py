@@ -11,6 +11,7 @@ from os.path import join, relpath
 from typing import NamedTuple
 
 from ..resources import load_json, references
+from .key_pages import PAGES, spelled_out
 from .postings import Postings, telling
 from .rule_pages import documented
 from .sections import PageSection, Unit, parse_page, plain
@@ -60,7 +61,9 @@ class Index(NamedTuple):
 @cache
 def the_index() -> Index:
     """The index of the pages that come with the program."""
-    texts = ((page, documented(page, text)) for page, text in pages(references()))
+    texts = (
+        (page, spelled_out(text) if page in PAGES else documented(page, text)) for page, text in pages(references())
+    )
     return build(section for page, text in texts for section in parse_page(page, text))
 
 

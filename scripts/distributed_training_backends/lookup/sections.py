@@ -167,7 +167,7 @@ def items(text: str) -> Iterator[str]:
 
 
 def definitions(title: str, units: Sequence[Unit]) -> Iterator[str]:
-    """The names that a section is about: its heading, and the code or bold text with which a unit starts."""
+    """The names that a section is about: its heading, lists of code, the code or bold text that begins a unit."""
     yield title
     for unit in units:
         if unit.kind == "row":
@@ -178,6 +178,8 @@ def definitions(title: str, units: Sequence[Unit]) -> Iterator[str]:
             yield from CODE.findall(leading.group(1)) if leading else ()
         elif bold := _LEADING_BOLD.match(unit.text):
             yield bold.group(1)
+        elif unit.kind == "text" and _ONLY_CODE.fullmatch(unit.text):
+            yield from CODE.findall(unit.text)
 
 
 def spellings(units: Sequence[Unit]) -> Iterator[str]:

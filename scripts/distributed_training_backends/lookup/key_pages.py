@@ -1,0 +1,53 @@
+"""The pages of keys and of the API as look-up reads them: with the names in full that their tables abbreviate.
+
+A key that begins with a point belongs to the block of its section, and a flag stands for a key and a variable by the
+rule above the table, unless its row names others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+PAGES = ("references/api-reference.md", "references/config-keys.md")
+_BLOCK = re.compile(r"#+ DeepSpeed: ([\w.]+)$")
+_RULE = re.compile(r"`--(\w*)x` is the key `([\w.]+)x`(?: and the variable `(\w*)X`)? too\.")
+_FLAG = re.compile(r"`--(\w+)`")
+_NAME = re.compile(r"`([\w.]+)`")
+_CELL = re.compile(r"(?<!\\) ?\| ?")
+
+
+def spelled_out(text: str) -> str:
+    """The text of a page with all names in full."""
+    return "\n".join(_lines(text))
+
+
+def _lines(text: str) -> Iterator[str]:
+    block, column = "", 0
+    rule: re.Match[str] | None = None
+    for line in text.split("\n"):
+        if line.startswith("#"):
+            rule = None if ": part " not in line else rule
+            block = found[1] if (found := _BLOCK.match(line)) else ""
+        elif found := _RULE.search(line):
+            rule = found
+            continue
+        elif rule and line.startswith("| field |"):
+            column = _CELL.split(line).index("launcher")
+        elif rule and line.startswith("| `"):
+            yield _with_others(line, column, rule)
+            continue
+        yield line.replace("| `.", f"| `{block}.", 1) if block else line
+
+
+def _with_others(line: str, column: int, rule: re.Match[str]) -> str:
+    """The row of a field with the key and the variable that its flag stands for."""
+    cells = _CELL.split(line)
+    if column >= len(cells) or not (flag := _FLAG.search(cells[column])):
+        return line
+    rest = flag[1].removeprefix(rule[1])
+    named = _NAME.findall(cells[column])
+    variable = [] if rule[3] is None or any(name.isupper() for name in named) else [f"`{rule[3]}{rest.upper()}`"]
+    key = [] if any(not name.isupper() for name in named) else [f"`{rule[2]}{rest}`"]
+    cells[column] = ", ".join([*variable, *key, cells[column]])
+    return " | ".join(cells).strip()
