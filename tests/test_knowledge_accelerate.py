@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import jsonschema
 import pytest
 
 from distributed_training_backends import versions
@@ -29,13 +28,6 @@ def runs_of(tree: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...]
     if isinstance(tree, list):
         return [(path, tree)]
     return [found for name, below in tree.items() for found in runs_of(below, (*path, name))]
-
-
-@pytest.mark.parametrize("file", FILES)
-def test_data_files_fit_their_schemas(file: str) -> None:
-    schema = load_json("schemas/" + file.replace(".json", ".schema.json"))
-    jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.Draft202012Validator(schema).validate(load_json(file))
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -294,8 +294,3 @@ def test_a_missing_package_ends_in_the_line_that_installs_it(
     assert cli_lookup.main(["FSD001"]) == 2
     expected = f"markdown-it-py is missing, which look-up needs; run: {sys.executable} -m pip install markdown-it-py\n"
     assert capsys.readouterr().err == f"lookup-reference: {expected}"
-
-
-def test_the_words_have_their_shape() -> None:
-    for name in ("lookup", "lookup_asked"):
-        Draft202012Validator(load_json(f"schemas/{name}.schema.json")).validate(load_json(f"{name}.json"))

@@ -264,7 +264,3 @@ def test_the_targets_are_in_every_machine_format() -> None:
     expected = dict(TARGETS.items())
     assert valid_report(render(sample(), "json"))["targets"] == expected
     assert valid_sarif(sample())["runs"][0]["properties"]["targets"] == expected
-
-
-def test_packages_follow_their_schema() -> None:
-    Draft202012Validator(load_json("schemas/packages.schema.json")).validate(load_json("packages.json"))

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from itertools import product
-from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from distributed_training_backends.flow.deepspeed import Reading, read
 from distributed_training_backends.flow.inputs import DeepSpeedFile
 from distributed_training_backends.knowledge import deepspeed as knowledge
 from distributed_training_backends.model import Applicability, Consumer, Context, Severity, Targets
-from distributed_training_backends.resources import DATA, load_json
+from distributed_training_backends.resources import load_json
 from distributed_training_backends.rules import catalog
 from distributed_training_backends.rules.deepspeed_batch import Batch, comes_out, holds
 from distributed_training_backends.rules.deepspeed_conditions import FACTS, same
@@ -270,11 +268,6 @@ def test_every_value_survives() -> None:
             block[last] = value
             for reader in ("deepspeed", "accelerate", "trainer"):
                 hits(changed, reader)
-
-
-def test_rule_data_fit_their_schema() -> None:
-    schema = json.loads(Path(DATA, "schemas", "deepspeed_rules.schema.json").read_text("utf-8"))
-    jsonschema.Draft202012Validator(schema).validate(load_json("deepspeed_rules.json"))
 
 
 def test_rule_data_name_settings_and_rules_that_there_are() -> None:

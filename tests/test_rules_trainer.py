@@ -10,7 +10,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from distributed_training_backends.api import default_targets, validate_text
@@ -41,12 +40,6 @@ def codes(data: dict[str, Any], release: str = NEWEST, severity: str = "error", 
 def arguments(release: str = NEWEST, severity: str = "error", **given: Any) -> set[str]:
     """The codes about these arguments."""
     return codes({"output_dir": "out", **given}, release, severity)
-
-
-@pytest.mark.parametrize("name", ["trainer", "trainer_fsdp"])
-def test_the_data_keeps_to_its_schema(name: str) -> None:
-    schema = json.loads((DATA / "schemas" / f"{name}.schema.json").read_text("utf-8"))
-    jsonschema.validate(load_json(f"{name}.json"), schema)
 
 
 def test_every_row_is_about_something_that_a_release_has() -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from jsonschema import Draft202012Validator
 
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.triage.accelerators import find, find_slice, names, nearest_name, rows
 
 
-def test_the_data_fit_their_schema() -> None:
+def test_the_data_name_their_sources_and_no_device_twice() -> None:
     data = load_json("gpus.json")
-    Draft202012Validator(load_json("schemas/gpus.schema.json")).validate(data)
     assert {row["source"] for row in rows()} == set(data["sources"])
     spellings = [name for row in rows() for name in (row["name"].lower(), *row["aliases"])]
     assert len(set(spellings)) == len(spellings)

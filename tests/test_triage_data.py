@@ -7,9 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-from jsonschema import Draft202012Validator
-
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.triage import ranking
 from distributed_training_backends.triage.assumptions import completed
@@ -26,11 +23,6 @@ def entries() -> Iterator[dict[str, Any]]:
         for row in load_json("compatibility.json")[table]:
             yield row
             yield from row.get("against", ())
-
-
-@pytest.mark.parametrize("name", ["compatibility", "planner"])
-def test_data_fit_their_schemas(name: str) -> None:
-    Draft202012Validator(load_json(f"schemas/{name}.schema.json")).validate(load_json(f"{name}.json"))
 
 
 def test_identifiers_are_unique() -> None:

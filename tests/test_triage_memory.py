@@ -14,7 +14,6 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
 
 from check_models import configs
 from distributed_training_backends.resources import load_json
@@ -51,13 +50,6 @@ def run_of(setup: Setup, **data: Any) -> Run:
 
 def answer(setup: Setup, **data: Any) -> Estimate:
     return estimate(facts_of(**data), setup)
-
-
-@pytest.mark.parametrize("name", ["memory", "architectures"])
-def test_data_files_fit_their_schemas(name: str) -> None:
-    schema = load_json(f"schemas/{name}.schema.json")
-    Draft202012Validator.check_schema(schema)
-    Draft202012Validator(schema).validate(load_json(f"{name}.json"))
 
 
 def test_every_choice_of_the_schema_has_its_row() -> None:

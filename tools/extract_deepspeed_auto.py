@@ -18,10 +18,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import packed
 import releases as pinned
 from extraction import FunctionNode, classes, dotted, functions, parse, release_order
 
-DATA = Path(__file__).parent.parent / "scripts/distributed_training_backends/data/deepspeed_auto.json"
+DATA = "deepspeed_auto.json"
 BATCH = {"train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping"}
 MAPPING = "plugin_to_config_mapping"
 
@@ -73,13 +74,13 @@ def main() -> int:
     parser.add_argument("--sources", type=Path, help="folder with one unpacked release in each subfolder")
     parser.add_argument("--cache", type=Path, default=Path(".oracle"), help="where fetched releases go")
     options = parser.parse_args()
-    content = json.loads(DATA.read_text(encoding="utf-8"))
+    content = json.loads(packed.text_of(DATA))
     lines = []
     for release in pinned.known("accelerate")[-options.newest :]:
         root = options.sources / release if options.sources else None
         package = (root or pinned.source_tree("accelerate", release, options.cache)) / "accelerate"
         lines += [f"{release}: {path}" for path in sorted(stated(content, release) ^ filled(package))]
-    print("\n".join(lines) or f"{DATA.name}: agrees with {options.newest} releases of accelerate")
+    print("\n".join(lines) or f"{DATA}: agrees with {options.newest} releases of accelerate")
     return 1 if lines else 0
 
 
