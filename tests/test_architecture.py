@@ -19,7 +19,7 @@ PACKAGE = "distributed_training_backends"
 
 # From the bottom up; a module may import from its own layer and from those above it in this list.
 LAYERS = (
-    ("about", "model", "model_diagnose", "model_lookup", "model_triage", "versions"),
+    ("about", "model", "model_diagnose", "model_effective", "model_lookup", "model_triage", "versions"),
     ("resources",),
     ("knowledge",),
     ("sources",),
@@ -45,7 +45,7 @@ LAYERS = (
         "serve",
     ),
 )
-ONLY_FOR_RENDER = {"about", "model", "model_diagnose", "model_lookup", "model_triage", "render"}
+ONLY_FOR_RENDER = {"about", "model", "model_diagnose", "model_effective", "model_lookup", "model_triage", "render"}
 # Third parties, and the only places that may know them; scripts/ and tools/ know none.
 THIRD_PARTIES = {
     "yaml": re.compile(r"sources/yaml\w*\.py"),

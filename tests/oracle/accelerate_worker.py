@@ -1,6 +1,7 @@
 """The oracle's Accelerate worker: what does this release of Accelerate do with a config file?
 
-A case is {"mode": "launch", "files": {name: text}, "config": name, "flags": [...], "gpus": n} or
+A case is {"mode": "launch", "files": {name: text}, "config": name, "flags": [...], "gpus": n}, with "environment" and
+"python" ({class: arguments}) where the run has them, or
 {"mode": "quantization", "reader": "accelerate" | "transformers", "fields": {...}}; the answer has verdict (accepted,
 rejected, undecided, failed), stage, error, warnings, facts (what was launched and built) and faked.
 """

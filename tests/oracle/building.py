@@ -12,6 +12,7 @@ from typing import Any
 
 import accelerate
 import accelerate.state
+import accelerate.utils
 from tests.oracle import fakes
 from tests.oracle.worker import Answer, Case, bare_environment, enter, listening, plain, refusal
 
@@ -35,6 +36,20 @@ HANDLERS = (
     "scaler_handler",
     "init_handler",
 )
+# What the script hands over: a class, and the argument of another one that takes an object of it.
+HANDED_OVER = {
+    "TorchContextParallelConfig": "ParallelismConfig.cp_handler",
+    "DeepSpeedSequenceParallelConfig": "ParallelismConfig.sp_handler",
+    "DeepSpeedPlugin": "Accelerator.deepspeed_plugin",
+    "FullyShardedDataParallelPlugin": "Accelerator.fsdp_plugin",
+    "MegatronLMPlugin": "Accelerator.megatron_lm_plugin",
+    "ParallelismConfig": "Accelerator.parallelism_config",
+    "TorchDynamoPlugin": "Accelerator.dynamo_plugin",
+    "GradientAccumulationPlugin": "Accelerator.gradient_accumulation_plugin",
+    "AORecipeKwargs": "Accelerator.kwargs_handlers",
+    "TERecipeKwargs": "Accelerator.kwargs_handlers",
+    "MSAMPRecipeKwargs": "Accelerator.kwargs_handlers",
+}
 PLUGINS = ("deepspeed_plugin", "fsdp_plugin", "megatron_lm_plugin", "dynamo_plugin", "parallelism_config")
 # Variables that some other code reads later in the run.
 LATER_VARIABLES = (
@@ -65,7 +80,7 @@ def run(case: Case) -> Answer:
     answer: Answer = {"stage": "accelerator", "facts": {}, "verdict": "accepted"}
     with listening() as heard:
         try:
-            accelerator = accelerate.Accelerator()
+            accelerator = accelerate.Accelerator(**constructed(case.get("python", {})))
             answer["facts"] = {"state": describe(accelerator), "process_groups": requests}
             answer["stage"] = "deepspeed config"
             answer["facts"]["deepspeed"] = read_by_deepspeed(accelerator)
@@ -73,6 +88,17 @@ def run(case: Case) -> Answer:
         except (Exception, SystemExit) as error:
             answer |= {"verdict": "rejected", "error": refusal(error)}
     return {"warnings": heard, "faked": faked, **answer}
+
+
+def constructed(calls: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The arguments of `Accelerator`, with the plugins that a case asks for by name and arguments."""
+    given = {name: dict(arguments) for name, arguments in calls.items()}
+    for name, place in HANDED_OVER.items():
+        if name in given:
+            made = getattr(accelerate.utils, name)(**given[name])
+            owner, _, parameter = place.partition(".")
+            given.setdefault(owner, {})[parameter] = [made] if parameter == "kwargs_handlers" else made
+    return given.get("Accelerator", {})
 
 
 def process_variables(launched: Answer) -> dict[str, str]:

@@ -58,7 +58,7 @@ class Recorder:
 def run(case: Case) -> Answer:
     """The launch stage of a case."""
     folder = case["folder"]
-    enter(folder, bare_environment(folder))
+    enter(folder, {**bare_environment(folder), **case.get("environment", {})})
     recorder = Recorder()
     faked = [fakes.gpus(case["gpus"]), *_intercept(recorder)]
     open(SCRIPT, "w").close()

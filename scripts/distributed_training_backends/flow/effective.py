@@ -1,0 +1,43 @@
+"""What really takes effect in a run: from the launcher's arguments to the fields of the plugins in the workers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..knowledge import accelerate as knowledge
+from ..model import Context
+from ..model_effective import Effective, Setting
+from ..sources.document import Document
+from .command import command_line
+from .effective_run import Run, arguments, calls_of, variables_given
+from .effective_start import start
+from .effective_variables import variables
+from .effective_worker import worker
+from .launch import launch_of
+
+
+def run_of(documents: Sequence[Document], release: str, context: Context) -> Run | None:
+    """Put together what belongs to one run; None where nothing is launched."""
+    by_kind: Mapping[str, Document] = {document.kind: document for document in documents}
+    config = by_kind.get("accelerate")
+    line = by_kind.get("launch")
+    judged = knowledge.nearest(release)
+    command = command_line(line, judged) if line is not None and line.get("launcher") == "accelerate" else None
+    launch = launch_of(config, judged, context, command)
+    if launch is None:
+        return None
+    given = variables_given([one for one in documents if one.kind in ("environment", "launch")])
+    script = by_kind.get("python")
+    deepspeed = by_kind.get("deepspeed")
+    readable = deepspeed if deepspeed is not None and isinstance(deepspeed.data, dict) else None
+    return Run(launch, given, calls_of(script) if script is not None else {}, readable)
+
+
+def effective(run: Run) -> Effective:
+    """Every setting of a run, those in the workers first."""
+    launched = arguments(run)
+    exported = variables(run, launched)
+    started = {setting.name: setting for setting in start(run, launched)}
+    inside = list(worker(run, exported, started))
+    settings: tuple[Setting, ...] = (*inside, *started.values(), *exported.values(), *launched.values())
+    return Effective(run.release, run.launch.route, settings)

@@ -1,0 +1,144 @@
+"""The fields of a plugin in the worker: an argument in Python, else a variable, else what the class has by itself.
+
+Which variable a field takes says the knowledge (`accelerate_api.sources`); what a text becomes says its type, or
+data/effective.json where the class does more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..knowledge import accelerate as knowledge
+from ..knowledge import accelerate_api as api
+from ..model_effective import Setting
+from .effective_run import Run
+
+Fields = dict[str, Setting]
+Variables = Mapping[str, Setting]
+TRUE = ("y", "yes", "t", "true", "on", "1")
+FALSE = ("n", "no", "f", "false", "off", "0")
+ARGUMENT_WINS = "the argument in Python counts more than the variable"
+VARIABLE_WINS = "the variable counts more than the argument in Python"
+
+
+def fields(run: Run, variables: Variables, owner: str, title: str) -> Fields:
+    """All fields of a class as its constructor leaves them, before it checks one against another."""
+    release = run.release
+    sources, call = api.sources(owner, release), run.calls.get(owner)
+    found: Fields = {}
+    for name, parameter in api.parameters(owner, release).items():
+        source = sources.get(name)
+        default = parameter.default if source is None or not source.known else source.otherwise
+        names = source.variables if source else more_variables(run, f"{owner}.{name}")
+        variable = read(run, variables, names, f"{owner}.{name}", parameter.type)
+        argument = call.arguments.get(name) if call else None
+        made = Setting("", shaped(run, f"{owner}.{name}", parameter.type, default))
+        found[name] = chosen(variable, argument, made, wins(run, owner, name))._replace(name=f"{title}.{name}")
+    unread(run, owner, found)
+    for name, setting in found.items():
+        if setting.surface == "python":
+            found[name] = setting.becomes(shaped(run, f"{owner}.{name}", "text", setting.value))
+    return found
+
+
+def more_variables(run: Run, field: str) -> tuple[str, ...]:
+    """Variables that a class hands on in ways that the extraction does not follow."""
+    spans = run.table("more_variables").get(field, {})
+    return tuple(name for span, names in spans.items() if run.covers(span) for name in names)
+
+
+def wins(run: Run, owner: str, name: str) -> bool:
+    """Tell whether the variable counts more than the argument, as it does in old releases."""
+    spans = run.table("variable_wins").get(owner, {})
+    return any(run.covers(span) and name in names for span, names in spans.items())
+
+
+def chosen(variable: Setting | None, argument: Setting | None, default: Setting, variable_wins: bool) -> Setting:
+    """The one that counts, with the others as losers."""
+    given = argument if argument is not None and argument.value is not None else None
+    if variable_wins and given is not None:
+        return (variable or default)._replace(losers=((variable or default).losers + given.beaten(VARIABLE_WINS)))
+    if given is not None:
+        return given if variable is None else given._replace(losers=(*given.losers, *variable.beaten(ARGUMENT_WINS)))
+    return default if variable is None else variable
+
+
+def read(run: Run, variables: Variables, names: tuple[str, ...], field: str, kind: str) -> Setting | None:
+    """What the variables of a field give it; three of them make a tuple. None where none is set."""
+    given = [variables.get(name) for name in names]
+    first = next((one for one in given if one is not None), None)
+    if first is None:
+        return None
+    if len(names) == 1:
+        return first.becomes(shaped(run, field, kind, first.value))
+    return first.becomes([False if one is None else shaped(run, "", "bool", one.value) for one in given])
+
+
+def shaped(run: Run, field: str, kind: str, value: Any) -> Any:
+    """A value as the class turns it; what it would refuse stays as it is."""
+    how = run.table("forms").get(field, kind)
+    if how == "msamp":
+        return value == "MSAMP"
+    if how == "count" and isinstance(value, str):
+        return number(value)
+    if how == "true":
+        return value.lower() == "true" if isinstance(value, str) else value
+    if how == "upper":
+        return value.rpartition(".")[2].upper() if isinstance(value, str) else value
+    if how.startswith("FSDP_"):
+        return member(knowledge.for_release(run.release).constant(how), value)
+    return typed(how, value)
+
+
+def typed(kind: str, value: Any) -> Any:
+    """A text turned to the type of its field."""
+    if not isinstance(value, str):
+        return value
+    if "bool" in kind:
+        word = value.lower()
+        return True if word in TRUE else False if word in FALSE else value
+    if "int" in kind or "float" in kind:
+        known = number(value)
+        return float(known) if "float" in kind and isinstance(known, int) else known
+    return value
+
+
+def number(text: str) -> Any:
+    """A text as a number, where it is one."""
+    if text.strip().lstrip("-").isdecimal():
+        return int(text)
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def member(names: list[str] | None, value: Any) -> Any:
+    """The member of torch's enum, by name, number or as `Enum.NAME`."""
+    text = value.rpartition(".")[2].upper() if isinstance(value, str) else value
+    place = int(text) if isinstance(text, int) or (isinstance(text, str) and text.isdecimal()) else 0
+    if names and 0 < place <= len(names):
+        text = names[place - 1]
+    return None if text == "NO_PREFETCH" else text
+
+
+def unread(run: Run, owner: str, found: Fields) -> None:
+    """Empty the fields whose variable the class does not look at, given what another field is."""
+    for span, rules in run.table("not_read").get(owner, {}).items():
+        for condition, names in rules.items() if run.covers(span) else ():
+            for name in names if holds(condition, found) else ():
+                if name in found and found[name].surface != "python":
+                    reason = f"not read with {condition}" if condition else "read by the class only in later releases"
+                    found[name] = Setting(found[name].name, None, losers=found[name].beaten(reason))
+    for condition, names in run.table("dropped").get(owner, {}).items():
+        for name in names if holds(condition, found) else ():
+            if name in found and found[name].value is not None:
+                beaten = found[name].beaten(f"dropped with {condition}")
+                found[name] = Setting(found[name].name, None, "launcher", losers=beaten, state="set")
+
+
+def holds(condition: str, found: Fields) -> bool:
+    """Tell whether `field=value` holds; the value without a field's stands for always."""
+    name, _, value = condition.partition("=")
+    return not condition or (name in found and str(found[name].value) == value)

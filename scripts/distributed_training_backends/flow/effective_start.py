@@ -1,0 +1,143 @@
+"""How the workers are started: torchrun's own configuration, or the command line of another program.
+
+torchrun's follows torch 2.13.0, distributed/run.py (`run`, `config_from_args`), for the arguments that `_filter_args`
+copies; the commands follow Accelerate's utils/launch.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..model_effective import Setting
+from .effective_run import Run
+
+Arguments = Mapping[str, Setting]
+COPIED = ("max_restarts", "monitor_interval", "role")
+STATIC_TIMEOUT = 900  # of torchrun's static rendezvous, in seconds
+PYTHON = "python"
+
+
+def start(run: Run, arguments: Arguments) -> Iterator[Setting]:
+    """The settings of what starts the workers."""
+    if run.launch.elastic:
+        yield from torchrun(run, arguments)
+    elif run.launch.deepspeed_runner:
+        yield command(deepspeed_command(run, arguments))
+    elif run.launch.route == "simple":
+        yield command([*mpirun(arguments), *script(run)])
+
+
+def command(tokens: list[str]) -> Setting:
+    """A command line as a setting."""
+    return Setting("command.line", tokens, "launcher")
+
+
+def torchrun(run: Run, arguments: Arguments) -> Iterator[Setting]:
+    """torchrun's configuration, by the names that it has there."""
+    processes, machines = arguments["num_processes"], arguments["num_machines"]
+    several = is_count(machines.value) and machines.value > 1
+    local = each(processes.value, machines.value) if several else processes.value
+    yield processes.becomes(local, "torchrun.nproc_per_node")
+    nodes = int(machines.value) if several else from_variable(run, "nnodes", 1)
+    yield machines.becomes(nodes, "torchrun.min_nodes")
+    yield machines.becomes(nodes, "torchrun.max_nodes")
+    for name in COPIED:
+        if name in arguments:
+            yield arguments[name].becomes(arguments[name].value, f"torchrun.{name}")
+    yield Setting("torchrun.start_method", from_variable(run, "start_method", "spawn"))
+    yield from rendezvous(run, arguments, several)
+
+
+def from_variable(run: Run, name: str, default: Any) -> Any:
+    """What torchrun's parser takes from `PET_*` for an option that the launcher does not set."""
+    variable = run.environment.get(f"PET_{name.upper()}")
+    return default if variable is None else variable.value
+
+
+def is_count(value: Any) -> bool:
+    """Tell whether a value takes part in arithmetic as the launcher does it."""
+    return isinstance(value, (int, float))
+
+
+def each(processes: Any, machines: Any) -> Any:
+    """The processes of each machine."""
+    return processes // machines if is_count(processes) and is_count(machines) and machines else processes
+
+
+def rendezvous(run: Run, arguments: Arguments, several: bool) -> Iterator[Setting]:
+    """Where and how the machines meet."""
+    backend, conf = arguments["rdzv_backend"], arguments["rdzv_conf"]
+    ip, port = arguments["main_process_ip"], default_port(run, arguments["main_process_port"])
+    configs, alone = parsed(conf.value), not several and port.value is None and backend.value == "static"
+    rank = arguments["machine_rank"].value if several else 0
+    endpoint = ip.becomes(f"{ip.value}:{port.value}") if several else port.becomes(f"127.0.0.1:{port.value}")
+    if backend.value != "static" and (not several or arguments["same_network"].value):
+        endpoint = Setting("", "")
+    if alone:
+        backend, endpoint = backend.becomes("c10d")._replace(surface="launcher"), Setting("", "localhost:0", "launcher")
+    elif backend.value == "static":
+        configs["rank"] = int(rank) if str(rank).isdigit() else rank
+    yield backend.becomes(backend.value, "torchrun.rdzv_backend")
+    yield endpoint.becomes(endpoint.value, "torchrun.rdzv_endpoint")
+    yield conf.becomes({"timeout": STATIC_TIMEOUT, **configs}, "torchrun.rdzv_configs")
+
+
+def default_port(run: Run, port: Setting) -> Setting:
+    """The port of the main process; later releases fill it in."""
+    for spans, number in run.table("main_process_port").items():
+        if port.value is None and run.covers(spans):
+            return port.becomes(number)._replace(surface="launcher")
+        if port.value == 0 and run.covers(spans):
+            return port._replace(value="a free port", state="open")
+    return port
+
+
+def parsed(conf: Any) -> dict[str, Any]:
+    """`--rdzv_conf`, as torch reads it."""
+    pairs = [entry.split("=", 1) for entry in str(conf or "").split(",") if "=" in entry]
+    return {name.strip(): value.strip() for name, value in pairs}
+
+
+def script(run: Run) -> list[str]:
+    """The training script, as plain Python runs it."""
+    arguments = run.launch.arguments
+    rest = arguments["training_script_args"].value
+    words = [str(arguments["training_script"].value or "train.py"), *(str(word) for word in rest)]
+    if arguments["no_python"].value:
+        return words
+    return [PYTHON, *(["-m"] if arguments["module"].value else []), *words]
+
+
+def mpirun(arguments: Arguments) -> list[str]:
+    """mpirun of Intel MPI or MVAPICH in front of processes on CPUs."""
+    hosts = arguments.get("mpirun_hostfile")
+    if hosts is None or hosts.value is None:
+        return []
+    processes, machines = arguments["num_processes"].value, arguments["num_machines"].value
+    local = str(each(processes, machines)) if processes and machines else "1"
+    return ["mpirun", "-f", str(hosts.value), "-ppn", local, *(["-n", str(processes)] if processes else [])]
+
+
+def deepspeed_command(run: Run, arguments: Arguments) -> list[str]:
+    """The `deepspeed` program for several machines."""
+    value = {name: "?" if setting.state == "open" else setting.value for name, setting in arguments.items()}
+    launcher = value["deepspeed_multinode_launcher"] or "pdsh"
+    hosts = ["--hostfile", str(value["deepspeed_hostfile"])]
+    if run.covers("..1.5.2"):
+        words = ["deepspeed", "--no_local_rank", *hosts, "--launcher", str(launcher)]
+    elif launcher == "nossh":
+        words = ["deepspeed", *hosts, "--node_rank", str(value["machine_rank"]), "--no_ssh"]
+    else:
+        words = ["deepspeed", *hosts, "--no_local_rank", "--launcher", str(launcher)]
+    if value["deepspeed_exclusion_filter"] is not None:
+        words += ["--exclude", str(value["deepspeed_exclusion_filter"])]
+    elif value["deepspeed_inclusion_filter"] is not None:
+        words += ["--include", str(value["deepspeed_inclusion_filter"])]
+    else:
+        words += ["--num_gpus", str(each(value["num_processes"], value["num_machines"]))]
+    port = default_port(run, arguments["main_process_port"]).value
+    words += ["--master_addr", str(value["main_process_ip"])] if value["main_process_ip"] else []
+    words += ["--master_port", str(port)]
+    words += ["--module"] if value.get("module") else ["--no_python"] if value.get("no_python") else []
+    return [*words, *[word for word in script(run) if word not in (PYTHON, "-m")]]

@@ -1,0 +1,150 @@
+"""The environment that `accelerate launch` gives the workers: its own variables over a copy of the user's.
+
+Follows the functions `prepare_*_env` of utils/launch.py: which arguments they export says the knowledge, in which form
+and when says data/effective.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..knowledge import accelerate as knowledge
+from ..model_effective import Setting
+from .effective_run import Run
+
+Arguments = Mapping[str, Setting]
+FUNCTIONS = {
+    "deepspeed": "prepare_deepspeed_cmd_env",
+    "simple": "prepare_simple_launcher_cmd_env",
+    "tpu": "prepare_tpu",
+}
+DEVICES = "CUDA_VISIBLE_DEVICES"
+APART = ("gpu_ids", "main_process_ip", "main_process_port", "downcast_bf16", "cpu", "use_cpu", "ipex", "use_xpu")
+WORKERS = "mpirun_ccl"
+MADE = Setting("", None, "launcher")  # by the launcher itself, of no option
+OVERRIDES = ("FPROP", "DGRAD", "WGRAD")
+
+
+def variables(run: Run, arguments: Arguments) -> dict[str, Setting]:
+    """Every variable that the workers get, by name."""
+    exported = dict(exports(run, arguments))
+    found = dict(run.environment)
+    for name, setting in exported.items():
+        users = run.environment.get(name)
+        beaten = users.beaten("the launcher sets it") if users is not None and users.place != setting.place else ()
+        found[name] = setting._replace(name=f"variable.{name}", losers=(*beaten, *setting.losers))
+    known = knowledge.for_release(run.release)
+    return {name: one._replace(reader=", ".join(known.read_from_environment(name))) for name, one in found.items()}
+
+
+def exports(run: Run, arguments: Arguments) -> Iterator[tuple[str, Setting]]:
+    """What the launcher of the route exports."""
+    route = run.launch.route
+    function = FUNCTIONS.get(route, "prepare_multi_gpu_env")
+    functions = [function, "prepare_extend_env_parallelism_config"] if route not in ("simple", "tpu") else [function]
+    for one in functions:
+        for option, names in knowledge.for_release(run.release).exports_of(one).items():
+            if option not in (*APART, WORKERS):
+                yield from written(run, arguments, arguments.get(option, MADE), names)
+    if route == "deepspeed":
+        yield from of_deepspeed(run, arguments)
+    if route == "simple":
+        yield from of_simple(run, arguments)
+    if route == "tpu":
+        yield from of_tpu(arguments)
+    elif str(arguments["mixed_precision"].value).lower() == "fp8":
+        yield from of_fp8(run, arguments)
+    devices = arguments.get("gpu_ids")
+    if devices is not None and route != "tpu" and devices.value not in (None, "all"):
+        yield DEVICES, devices
+
+
+def written(run: Run, arguments: Arguments, setting: Setting, names: tuple[str, ...]) -> Iterator[tuple[str, Setting]]:
+    """The variables of one option, or of none, where the launcher writes them."""
+    for name in names:
+        fixed = run.table("fixed").get(name)
+        if (fixed or setting is not MADE) and is_written(run, arguments, name, setting):
+            yield name, setting.becomes(form(run, name, setting.value) if fixed is None else fixed)
+
+
+def is_written(run: Run, arguments: Arguments, name: str, setting: Setting) -> bool:
+    """Tell whether the conditions of a variable hold."""
+    switches = [option for prefix, option in run.table("when").items() if name.startswith(prefix)]
+    if any(option not in arguments or not arguments[option].value for option in switches):
+        return False
+    counted = run.table("above_one").get(name)
+    if counted is not None and not above_one(arguments[counted].value):
+        return False
+    optional = name.startswith(tuple(run.table("if_given"))) and name not in run.table("always")
+    return not optional or setting.value is not None
+
+
+def above_one(value: Any) -> bool:
+    """Tell whether a number is above one."""
+    return isinstance(value, (int, float)) and value > 1
+
+
+def form(run: Run, name: str, value: Any) -> str:
+    """A value as the launcher writes it: `str` of it, and only some in lower case."""
+    if name in run.table("lower"):
+        return str(value).lower()
+    return str(value).upper() if name in run.table("upper") else str(value)
+
+
+def of_deepspeed(run: Run, arguments: Arguments) -> Iterator[tuple[str, Setting]]:
+    """What the DeepSpeed launcher says that comes from no option."""
+    document = run.launch.document
+    block = document.get("deepspeed_config") if document.kind == "accelerate" else None
+    fields = [str(key) for key in block] if isinstance(block, dict) else []
+    precision = arguments["mixed_precision"]
+    if precision.surface == "file" and precision.place is not None and precision.place.pointer == "/mixed_precision":
+        fields.append("mixed_precision")
+    yield "ACCELERATE_CONFIG_DS_FIELDS", MADE.becomes(",".join(fields).lower())
+    yield "PYTHONPATH", Setting("", "what it was, and the working directory", "launcher", state="open")
+
+
+def of_fp8(run: Run, arguments: Arguments) -> Iterator[tuple[str, Setting]]:
+    """`setup_fp8_env`: every argument that begins with `fp8_` and has a value."""
+    known = knowledge.for_release(run.release)
+    for option, setting in arguments.items():
+        if not option.startswith("fp8_") or setting.value is None:
+            continue
+        names = known.exported_as("setup_fp8_env", option)
+        three = [name for name in names if name.endswith(OVERRIDES)]
+        if three and isinstance(setting.value, (list, tuple)):
+            for name in three:
+                place = next(number for number, end in enumerate(OVERRIDES) if name.endswith(end))
+                yield name, setting.becomes(str(setting.value[place]) if place < len(setting.value) else None)
+        else:
+            text = tuple(setting.value) if isinstance(setting.value, list) else setting.value  # as argparse has it
+            yield from ((name, setting.becomes(str(text))) for name in names)
+
+
+def of_simple(run: Run, arguments: Arguments) -> Iterator[tuple[str, Setting]]:
+    """What the launcher of a single process, or of processes on CPUs, adds."""
+    cpu = arguments["cpu"] if arguments["cpu"].value else arguments.get("use_cpu", arguments["cpu"])
+    yield "ACCELERATE_USE_CPU", cpu.becomes(str(cpu.value))
+    machines, processes = arguments["num_machines"], arguments["num_processes"]
+    several = above_one(machines.value) or above_one(processes.value)
+    if several:
+        ip, port = arguments["main_process_ip"], arguments["main_process_port"]
+        yield "MASTER_ADDR", ip if ip.value is not None else ip.becomes("127.0.0.1")._replace(surface="launcher")
+        yield (
+            "MASTER_PORT",
+            port.becomes("29500")._replace(surface="launcher") if port.value is None else port.becomes(str(port.value)),
+        )
+    holds = {"always": True, "several": several, "cpu": cpu.value is True}
+    hosts, workers = arguments.get("mpirun_hostfile"), arguments.get(WORKERS)
+    if hosts and workers and above_one(machines.value) and hosts.value is not None and run.covers("..1.7.0"):
+        yield "CCL_WORKER_COUNT", workers.becomes(str(workers.value))
+    for name, spans in run.table("simple").items():
+        if any(run.covers(span) and holds[when] for span, when in spans.items()):
+            yield name, MADE.becomes(run.table("simple_values")[name])
+
+
+def of_tpu(arguments: Arguments) -> Iterator[tuple[str, Setting]]:
+    """`prepare_tpu`, on a TPU."""
+    if arguments["mixed_precision"].value == "bf16":
+        downcast = arguments["downcast_bf16"]
+        yield "XLA_DOWNCAST_BF16" if downcast.value else "XLA_USE_BF16", downcast.becomes("1")

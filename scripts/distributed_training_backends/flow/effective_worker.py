@@ -1,0 +1,252 @@
+"""`Accelerator()` in a worker: precision, accumulation, the kind of run, and the plugins that it builds.
+
+Follows accelerator.py, state.py and utils/dataclasses.py, on hardware that matches what the run asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ..knowledge import accelerate_api as api
+from ..model_effective import Setting
+from . import effective_deepspeed
+from .effective_plugins import ARGUMENT_WINS, Fields, Variables, chosen, fields, number, typed
+from .effective_run import Run
+
+STATE_CONFIGS = {
+    "FULL_STATE_DICT": ("FullStateDictConfig", "FullOptimStateDictConfig", "offload_to_cpu=True, rank0_only=True"),
+    "SHARDED_STATE_DICT": ("ShardedStateDictConfig", "ShardedOptimStateDictConfig", "offload_to_cpu=True"),
+}
+RECIPES = {
+    "AO": ("AORecipeKwargs", "ao_recipe_handler"),
+    "TE": ("TERecipeKwargs", "te_recipe_handler"),
+    "MSAMP": ("MSAMPRecipeKwargs", "msamp_recipe_handler"),
+}
+OPEN_BACKEND = Setting("accelerator.fp8_backend", "torchao, Transformer Engine or MS-AMP, as installed", state="open")
+HANDLERS = {
+    "tp": "TorchTensorParallelConfig",
+    "cp": "TorchContextParallelConfig",
+    "sp": "DeepSpeedSequenceParallelConfig",
+}
+
+
+def worker(run: Run, variables: Variables, started: Mapping[str, Setting]) -> Iterator[Setting]:
+    """The settings inside the training script."""
+    plugins = {
+        "fsdp": switched(run, variables, "FullyShardedDataParallelPlugin", "ACCELERATE_USE_FSDP"),
+        "megatron": switched(run, variables, "MegatronLMPlugin", "ACCELERATE_USE_MEGATRON_LM"),
+        "deepspeed": switched(run, variables, "DeepSpeedPlugin", "ACCELERATE_USE_DEEPSPEED"),
+    }
+    processes = world(run, variables, started)
+    kind = kind_of_run(run, variables, processes, plugins)
+    yield kind
+    yield processes
+    precision = precision_of(run, variables)
+    yield from fields(run, dynamo_variables(run, variables), "TorchDynamoPlugin", "dynamo_plugin").values()
+    if plugins["deepspeed"] and kind.value == "DEEPSPEED":
+        found = effective_deepspeed.plugin(run, variables, precision)
+        yield from found.values()
+        yield of_config(found, precision)
+    else:
+        yield precision
+    if kind.value in ("FSDP", "MEGATRON_LM") and plugins["fsdp"]:
+        yield from fsdp(run, variables, precision).values()
+    if kind.value == "MEGATRON_LM":
+        yield from megatron(run, variables, precision).values()
+    yield accumulation(run, variables)
+    yield from parallelism(run, variables, processes)
+    if precision.value == "fp8":
+        yield from recipe(run, variables)
+
+
+def switched(run: Run, variables: Variables, owner: str, variable: str) -> bool:
+    """Tell whether a plugin is built: it is given in Python, or its variable says so."""
+    value = variables.get(variable)
+    return owner in run.calls or (value is not None and str(value.value).lower() == "true")
+
+
+def on_cpu(run: Run, variables: Variables) -> bool:
+    """Tell whether the run is told to stay on the CPU."""
+    call = run.calls.get("Accelerator")
+    argument = call.arguments.get("cpu") if call else None
+    variable = variables.get("ACCELERATE_USE_CPU")
+    return (argument is not None and argument.value is True) or (
+        variable is not None and str(variable.value).lower() in ("true", "1", "yes", "y", "t", "on")
+    )
+
+
+def world(run: Run, variables: Variables, started: Mapping[str, Setting]) -> Setting:
+    """The number of processes in all."""
+    name = "accelerator.num_processes"
+    local, nodes = started.get("torchrun.nproc_per_node"), started.get("torchrun.max_nodes")
+    if local is not None and nodes is not None:
+        known = isinstance(local.value, int) and isinstance(nodes.value, int)
+        return local.becomes(local.value * nodes.value if known else local.value, name)
+    if run.launch.deepspeed_runner:
+        return Setting(name, "as the hostfile says", state="open")
+    count, line = run.launch.arguments["num_processes"].value, started.get("command.line")
+    started_by_mpi = line is not None and line.value[0] in ("mpirun", "mpiexec")
+    if started_by_mpi and on_cpu(run, variables) and isinstance(count, int):
+        return Setting(name, count, "launcher", state="set")
+    return Setting(name, 1)
+
+
+def kind_of_run(run: Run, variables: Variables, processes: Setting, plugins: Mapping[str, bool]) -> Setting:
+    """`distributed_type`, which the worker works out for itself."""
+    found = Setting("accelerator.distributed_type", "NO", "launcher", state="set")
+    if on_cpu(run, variables):
+        several = isinstance(processes.value, int) and processes.value > 1
+        return found._replace(value="MULTI_CPU" if several or run.launch.elastic else "NO")
+    if run.launch.route == "tpu":
+        return found._replace(value="XLA")
+    if plugins["deepspeed"] and (run.launch.elastic or run.launch.deepspeed_runner or run.covers("1.4.0..")):
+        return found._replace(value="DEEPSPEED")
+    if not run.launch.elastic and not run.launch.deepspeed_runner:
+        return found
+    if plugins["megatron"]:
+        return found._replace(value="MEGATRON_LM")
+    if plugins["fsdp"]:
+        return found._replace(value="FSDP")
+    wanted = run.launch.distributed_type
+    return found._replace(value=wanted if str(wanted).startswith("MULTI_") and wanted != "MULTI_CPU" else "MULTI_GPU")
+
+
+def argument_of(run: Run, owner: str, name: str) -> Setting | None:
+    """An argument that the script gives a constructor."""
+    call = run.calls.get(owner)
+    return call.arguments.get(name) if call else None
+
+
+def precision_of(run: Run, variables: Variables) -> Setting:
+    """`mixed_precision`: the argument, else the variable."""
+    argument = argument_of(run, "Accelerator", "mixed_precision")
+    found = chosen(variables.get("ACCELERATE_MIXED_PRECISION"), argument, Setting("", "no"), False)
+    return found.becomes(str(found.value).lower(), "accelerator.mixed_precision")
+
+
+def of_config(found: Fields, precision: Setting) -> Setting:
+    """Under DeepSpeed, the precision that its config comes to."""
+    for kind in ("fp16", "bf16"):
+        entry = found.get(f"config.{kind}.enabled")
+        if entry is not None and entry.value is True and precision.value != "fp8":
+            return entry.becomes(kind, precision.name)
+    return precision if precision.value == "fp8" else precision.becomes("no")
+
+
+def accumulation(run: Run, variables: Variables) -> Setting:
+    """`gradient_accumulation_steps`: a plugin for it, else the variable, else the argument."""
+    name = "accelerator.gradient_accumulation_steps"
+    variable = variables.get("ACCELERATE_GRADIENT_ACCUMULATION_STEPS")
+    plugin = run.calls.get("GradientAccumulationPlugin")
+    if plugin is not None:
+        given = plugin.arguments.get("num_steps", Setting("", 1))
+        return given._replace(name=name, losers=variable.beaten(ARGUMENT_WINS) if variable else ())
+    argument = argument_of(run, "Accelerator", "gradient_accumulation_steps")
+    found = chosen(variable, argument, Setting("", 1), variable is not None)
+    return found.becomes(number(found.value) if isinstance(found.value, str) else found.value, name)
+
+
+def dynamo_variables(run: Run, variables: Variables) -> Variables:
+    """`Accelerator(dynamo_backend=…)` stands for a plugin with this backend."""
+    argument = argument_of(run, "Accelerator", "dynamo_backend")
+    if argument is None or argument.value is None:
+        return variables
+    name = "ACCELERATE_DYNAMO_BACKEND"
+    beaten = variables[name].beaten(ARGUMENT_WINS) if name in variables else ()
+    return {**variables, name: argument._replace(losers=beaten)}
+
+
+def fsdp(run: Run, variables: Variables, precision: Setting) -> Fields:
+    """`FullyShardedDataParallelPlugin`."""
+    found = fields(run, variables, "FullyShardedDataParallelPlugin", "fsdp_plugin")
+    found.pop("param_init_fn", None)  # made from sync_module_states
+    second = "fsdp_version" in found and found["fsdp_version"].value == 2
+    reshard = found.get("reshard_after_forward")
+    if second and reshard is not None:
+        value = True if reshard.value is None else typed("bool", reshard.value)
+        found["reshard_after_forward"] = reshard.becomes(value)
+    for name, text in (("transformer_cls_names_to_wrap", ","), ("cpu_offload", "")):
+        if text and name in found and isinstance(found[name].value, str):
+            found[name] = found[name].becomes(found[name].value.split(text))
+    if found["auto_wrap_policy"].value == "NO_WRAP":
+        found["auto_wrap_policy"] = found["auto_wrap_policy"].becomes(None)
+    loading = found.get("cpu_ram_efficient_loading") or variables.get("FSDP_CPU_RAM_EFFICIENT_LOADING")
+    synced = found["sync_module_states"]
+    if not second and loading is not None and str(loading.value).lower() == "true" and not synced.value:
+        beaten = synced.beaten("needed by cpu_ram_efficient_loading")
+        found["sync_module_states"] = loading._replace(name=synced.name, value=True, losers=beaten)
+    if found["mixed_precision_policy"].value is None and precision.value != "no":
+        kind = "bf16" if precision.value == "fp8" else precision.value
+        found["mixed_precision_policy"] = precision.becomes(kind, "fsdp_plugin.mixed_precision_policy")
+    state = found["state_dict_type"]
+    if state.value is None:
+        state = found["state_dict_type"] = state._replace(
+            value="SHARDED_STATE_DICT" if second else "FULL_STATE_DICT", state="default"
+        )
+    unset = state.surface == "python" and run.covers("..0.33.0")  # made only of the variable then
+    model, optimizer, options = STATE_CONFIGS.get("" if unset else state.value, ("", "", ""))
+    for name, made in (("state_dict_config", model), ("optim_state_dict_config", optimizer)):
+        if found[name].value is None and made:
+            found[name] = state._replace(name=f"fsdp_plugin.{name}", value=f"{made}({options})", losers=())
+    return found
+
+
+def megatron(run: Run, variables: Variables, precision: Setting) -> Fields:
+    """`MegatronLMPlugin`, with the arguments that it makes for Megatron."""
+    found = fields(run, variables, "MegatronLMPlugin", "megatron_lm_plugin")
+    local = found["pp_degree"].value not in (0, 1) or found["use_distributed_optimizer"].value is True
+    ddp = "local" if local or precision.value == "bf16" else "torch"
+    found["DDP_impl"] = Setting("megatron_lm_plugin.DDP_impl", ddp, "launcher", state="set")
+    kind = precision.value
+    if kind in ("fp16", "bf16"):
+        found[f"args.{kind}"] = precision.becomes(True, f"megatron_lm_plugin.megatron_lm_default_args.{kind}")
+    return found
+
+
+def parallelism(run: Run, variables: Variables, processes: Setting) -> Iterator[Setting]:
+    """`ParallelismConfig` with its handlers."""
+    owner = "ParallelismConfig"
+    if not api.parameters(owner, run.release) or not switched(
+        run, variables, owner, "ACCELERATE_USE_PARALLELISM_CONFIG"
+    ):
+        return
+    found = fields(run, variables, owner, "parallelism_config")
+    sizes = {name: setting for name, setting in found.items() if name.endswith("_size")}
+    if all(setting.value == 1 for setting in sizes.values()):
+        replicas = found["dp_replicate_size"]
+        found["dp_replicate_size"] = processes._replace(name=replicas.name, losers=replicas.beaten("all sizes are 1"))
+    for short, handler in HANDLERS.items():
+        size = sizes.get(f"{short}_size")
+        wanted = size is not None and isinstance(size.value, int) and size.value > 1
+        found.pop(f"{short}_handler", None)
+        if wanted or handler in run.calls:
+            inner = fields(run, variables, handler, f"parallelism_config.{short}_handler")
+            found |= {f"{short}_handler.{name}": sequence(name, inner) for name in inner}
+    yield from found.values()
+
+
+def sequence(name: str, inner: Fields) -> Setting:
+    """A field of a handler; the sequence length is read only where the lengths do not vary."""
+    setting, varies = inner[name], inner.get("sp_seq_length_is_variable")
+    if name == "sp_seq_length" and setting.surface != "python" and varies is not None and varies.value:
+        return Setting(setting.name, None, losers=setting.beaten("not read while lengths vary"))
+    return setting.becomes(None) if setting.value == "None" else setting
+
+
+def recipe(run: Run, variables: Variables) -> Iterator[Setting]:
+    """The recipe for FP8: one that is given, else of the back-end that is named, else of what is installed."""
+    given = [row for row in (*RECIPES.values(), ("FP8RecipeKwargs", "fp8_recipe_handler")) if row[0] in run.calls]
+    if run.covers("..1.3.0"):
+        found = (
+            fields(run, variables, "FP8RecipeKwargs", "fp8_recipe_handler") if given or run.covers("0.34.0..") else {}
+        )
+        known = found and found["backend"].value is not None
+        yield from found.values() if known else [OPEN_BACKEND] if found else ()
+        return
+    backend = variables.get("ACCELERATE_FP8_BACKEND")
+    named = RECIPES.get(str(backend.value).upper()) if backend is not None else None
+    if given or named:
+        owner, title = given[0] if given else named or ("", "")
+        yield from fields(run, variables, owner, title).values()
+    else:
+        yield OPEN_BACKEND

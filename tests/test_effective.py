@@ -1,0 +1,130 @@
+"""What takes effect, and who lost: cases whose values the oracle compares (tests/oracle/effective.py), in small."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from distributed_training_backends.flow import effective
+from distributed_training_backends.model import Context, Extent
+from distributed_training_backends.model_effective import Effective
+from distributed_training_backends.sources.command import Word, launch_document
+from distributed_training_backends.sources.document import Document
+from distributed_training_backends.sources.yaml_source import parse_yaml
+
+FSDP = "distributed_type: FSDP\nnum_processes: 4\n"
+NVME = "deepspeed_config: {offload_optimizer_device: nvme, offload_optimizer_nvme_path: /x}"
+PLUGIN = "FullyShardedDataParallelPlugin"
+DEEPSPEED = "distributed_type: DEEPSPEED\nnum_processes: 4\n"
+
+
+def run(
+    config: str,
+    release: str = "1.15.0",
+    flags: str = "",
+    variables: dict[str, Any] | None = None,
+    calls: dict[str, dict[str, Any]] | None = None,
+    deepspeed: dict[str, Any] | None = None,
+) -> Effective:
+    words = [Word(word, Extent(0, 0)) for word in [*flags.split(), "train.py"]]
+    documents = [parse_yaml("c.yaml", config, "accelerate")]
+    documents.append(launch_document("<launch>", "", Word("accelerate", Extent(0, 0)), words, {}))
+    script = {"calls": [{"name": name, "arguments": arguments} for name, arguments in (calls or {}).items()]}
+    documents.append(Document("s.py", "python", "python", "", script, {}))
+    documents.append(Document(".env", "environment", "shell", "", variables or {}, {}))
+    if deepspeed is not None:
+        documents.append(Document("ds.json", "deepspeed", "json", "", deepspeed, {}))
+    found = effective.run_of(documents, release, Context())
+    assert found is not None
+    return effective.effective(found)
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "value", "surface"),
+    [
+        ({"config": FSDP + "fsdp_config: {fsdp_version: 2}"}, "fsdp_plugin.fsdp_version", 2, "file"),
+        ({"config": FSDP + "fsdp_config: {fsdp_version: 2}"}, "fsdp_plugin.use_orig_params", None, "default"),
+        ({"config": FSDP + "mixed_precision: fp8"}, "fsdp_plugin.mixed_precision_policy", "bf16", "file"),
+        ({"config": FSDP, "flags": "--fsdp_offload_params true"}, "fsdp_plugin.cpu_offload", True, "command line"),
+        (
+            {"config": FSDP, "calls": {PLUGIN: {"use_orig_params": False}}},
+            "fsdp_plugin.use_orig_params", False, "python",
+        ),
+        (
+            {"config": FSDP, "release": "0.30.1", "calls": {PLUGIN: {"use_orig_params": False}}},
+            "fsdp_plugin.use_orig_params", True, "default",
+        ),
+        ({"config": FSDP, "release": "1.6.0"}, "torchrun.rdzv_endpoint", "localhost:0", "launcher"),
+        ({"config": FSDP}, "torchrun.rdzv_endpoint", "127.0.0.1:29500", "launcher"),
+        (
+            {"config": DEEPSPEED + "deepspeed_config: {gradient_accumulation_steps: 1}",
+             "calls": {"Accelerator": {"gradient_accumulation_steps": 8}}},
+            "accelerator.gradient_accumulation_steps", 1, "file",
+        ),
+        (
+            {"config": DEEPSPEED + NVME},
+            "deepspeed_plugin.deepspeed_config.zero_optimization.offload_optimizer.nvme_path", "none", "default",
+        ),
+        (
+            {"config": DEEPSPEED + "deepspeed_config: {deepspeed_config_file: ds.json}", "flags": "--zero_stage 3",
+             "deepspeed": {"zero_optimization": {"stage": 2}, "bf16": {"enabled": "auto"}}},
+            "deepspeed_plugin.zero_stage", 2, "deepspeed file",
+        ),
+        ({"config": FSDP, "variables": {"OMP_NUM_THREADS": "6"}}, "variable.OMP_NUM_THREADS", "6", "environment"),
+        ({"config": FSDP, "variables": {"NCCL_DEBUG": "INFO"}}, "variable.NCCL_DEBUG", "INFO", "environment"),
+        ({"config": FSDP, "variables": {"FSDP_VERSION": "2"}}, "variable.FSDP_VERSION", "1", "default"),
+        ({"config": "distributed_type: MULTI_GPU\n"}, "torchrun.nproc_per_node", None, "default"),
+    ],
+)  # fmt: skip
+def test_what_counts(given: dict[str, Any], name: str, value: Any, surface: str) -> None:
+    setting = run(**given).of(name)
+    assert setting is not None
+    assert (setting.surface, value if setting.state == "open" else setting.value) == (surface, value)
+    assert (setting.state == "open") == (name == "torchrun.nproc_per_node")
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "lost", "words"),
+    [
+        ({"config": FSDP, "variables": {"TP": "2", "FSDP_VERSION": "2"}}, "variable.FSDP_VERSION",
+         ("environment", "2"), "launcher sets it"),
+        (
+            {"config": FSDP + "fsdp_config: {fsdp_version: 1}", "flags": "--fsdp_version 2"},
+            "argument.fsdp_version", ("file", 1), "command line",
+        ),
+        ({"config": FSDP + "monitor_interval: 3"}, "argument.monitor_interval", ("file", 3), "default of its own"),
+        (
+            {"config": DEEPSPEED + "deepspeed_config: {gradient_accumulation_steps: 1}",
+             "calls": {"Accelerator": {"gradient_accumulation_steps": 8}}},
+            "accelerator.gradient_accumulation_steps", ("python", 8), "variable counts more",
+        ),
+        (
+            {"config": DEEPSPEED + "deepspeed_config: {deepspeed_config_file: ds.json}", "flags": "--zero_stage 3",
+             "deepspeed": {"zero_optimization": {"stage": 2}}},
+            "deepspeed_plugin.zero_stage", ("command line", 3), "DeepSpeed file",
+        ),
+    ],
+)  # fmt: skip
+def test_who_lost_and_why(given: dict[str, Any], name: str, lost: tuple[str, Any], words: str) -> None:
+    setting = run(**given).of(name)
+    assert setting is not None
+    values = [(one.surface, int(one.value) if isinstance(lost[1], int) else one.value) for one in setting.losers]
+    assert lost in values
+    assert words in setting.losers[values.index(lost)].reason
+
+
+def test_places_go_all_the_way_to_the_plugin() -> None:
+    setting = run(FSDP + "fsdp_config:\n  fsdp_version: 2\n").of("fsdp_plugin.fsdp_version")
+    assert setting is not None
+    assert setting.place is not None
+    assert (setting.place.path, setting.place.line) == ("c.yaml", 4)
+
+
+def test_an_argument_that_nothing_takes_up() -> None:
+    setting = run(DEEPSPEED + NVME).of("argument.offload_optimizer_nvme_path")
+    assert setting is not None
+    assert (setting.value, setting.state, setting.reader) == ("/x", "set", "")
+    device = run(DEEPSPEED + NVME).of("argument.offload_optimizer_device")
+    assert device is not None
+    assert device.reader == "deepspeed_launcher"
