@@ -100,12 +100,6 @@ def test_examples_are_read_as_described() -> None:
     assert good.files == (("b.json", "{}\n"), ("c.yaml", ""))
 
 
-def test_an_output_tells_a_bad_example_on_a_page() -> None:
-    fence = "```yaml a.yaml\n```\n"
-    text = f"## ACC900\n### ACC900: one\n{fence}```text\nold\n```\n### ACC900: two\n{fence}"
-    assert [(case.verdict, case.title) for case in parse(text)["ACC900"]] == [("bad", "one"), ("good", "two")]
-
-
 def test_a_good_example_may_be_that_of_another_rule() -> None:
     good = "### good\n```yaml a.yaml --b\nx: 1\n```\n"
     text = f"## ACC900\n### good: other\nAs in ACC901.\n## ACC901\n{BAD}{good}### good\n\nAs in [ACC901](#acc901).\n"

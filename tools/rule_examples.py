@@ -11,9 +11,8 @@
 
 The first fence of an example is the file that is judged, with its name and the options of the command line; further
 ones are companions. `bad` raises the code, `good` nothing above info, and both may have a title. That is what one
-writes; `tools/generate_rule_pages.py --write` makes headings such as "### FSD003: what it shows" of it and puts what is
-printed below a bad example, which tells it from a good one from then on. A good example that is the first one of a rule
-above it becomes "As in FSD003.", which one may write as well.
+writes; `tools/generate_rule_pages.py --write` puts what is printed below a bad example. A good example that is the
+first one of a rule above it becomes "As in FSD003.", which one may write as well.
 """
 
 from __future__ import annotations
@@ -105,7 +104,7 @@ def _complete(example: Example, found: dict[str, list[Example]]) -> Example:
 
 def _example(code: str, heading: str, body: str) -> Example:
     if shared := _AS_IN.fullmatch(body):
-        return Example(code, *_verdict(code, heading, False), (), (), shared[1])
+        return Example(code, *_verdict(code, heading), (), (), shared[1])
     fences = [(shlex.split(piece["info"]), piece["text"]) for piece in _PIECE.finditer(body)]
     files = [(words, content) for words, content in fences if words != [OUTPUT]]
     where = f'the example "{heading}" of {code}'
@@ -113,14 +112,13 @@ def _example(code: str, heading: str, body: str) -> Example:
         raise CaseError(f"{where} has no file, or one without a name: ```yaml config.yaml")
     if _PIECE.sub("", body).strip():
         raise CaseError(f"{where} holds more than a heading and fences")
-    verdict, title = _verdict(code, heading, len(files) < len(fences))
+    verdict, title = _verdict(code, heading)
     return Example(code, verdict, title, tuple(files[0][0][2:]), tuple((words[1], text) for words, text in files))
 
 
-def _verdict(code: str, heading: str, has_output: bool) -> tuple[Literal["bad", "good"], str]:
+def _verdict(code: str, heading: str) -> tuple[Literal["bad", "good"], str]:
     """Whether an example is bad, and its title."""
-    if written := _VERDICT.fullmatch(heading):
-        return "bad" if written[1] == "bad" else "good", written[2] or ""
-    if not heading.startswith(f"{code}: "):
+    written = _VERDICT.fullmatch(heading)
+    if not written:
         raise CaseError(f'an example of {code} is called "{heading}"; write "### bad: …" or "### good: …"')
-    return "bad" if has_output else "good", heading.removeprefix(f"{code}: ")
+    return "bad" if written[1] == "bad" else "good", written[2] or ""

@@ -21,7 +21,7 @@ Weights = dict[str, float]
 # What stands in every section about a rule, so that it tells nothing about any: kept out of the index.
 _RULE_HEAD = re.compile(r"^\*\*[\w-]+\*\* \(.*\)$", re.DOTALL)
 _SOURCE = re.compile(r"\bSource: .*", re.DOTALL)
-_FINDING = re.compile(r"^\S+:\d+:\d+: (?:error|warning|info|unreadable)\[\w+\] (.*)", re.MULTILINE)
+_FINDING = re.compile(r"^(?:\S+:)?\d+:\d+: (?:error|warning|info|unreadable)\[\w+\] (.*)", re.MULTILINE)
 
 
 class Place(NamedTuple):

@@ -10,6 +10,8 @@ from ..rules.registry import RULES
 FOLDER = "references/rules/"
 _WHERE = re.compile(r"^All about a rule(?s:.*?)\. ", re.MULTILINE)
 _EXAMPLE = re.compile(r"^### (\w+): .*\n\n((?:```(?s:.*?)^```\n+)+)", re.MULTILINE)
+_HEADING = re.compile(r"^##(#?) (\w+)(?:: (.*))?$", re.MULTILINE)
+_UNTITLED = {"bad": "an example", "good": "the good way"}
 _AS_IN = re.compile(r"^As in \[(\w+)\]\(#\w+\)\.$", re.MULTILINE)
 _SECTION = re.compile(r"^(## (\w+)\n\n\*\*.*\n\n).*$", re.MULTILINE)
 
@@ -19,13 +21,26 @@ def documented(page: str, text: str) -> str:
     if not page.startswith(FOLDER):
         return text
     catalog.load()
-    text = _WHERE.sub("", text, 1)  # it says how to look up
+    text = headed(_WHERE.sub("", text, 1))  # it says how to look up
     head, _, sections = text.partition("\n## ")
     table = "".join(map(row, re.findall(r"^## (\w+)\n\n\*\*", text, re.MULTILINE)))
     text = f"{head}\n| code | name | severity | |\n|---|---|---|---|\n{table}\n## {sections}"
     text = _SECTION.sub(lambda section: section[1] + RULES[section[2]].documentation, text)
     good = first_good(text)
     return _AS_IN.sub(lambda reference: good[reference[1]], text)
+
+
+def headed(text: str) -> str:
+    """A page with the code of the rule before the title of each example, by which it belongs to the rule's section."""
+    lines: list[str] = []
+    code = ""
+    for line in text.split("\n"):
+        found = _HEADING.match(line)
+        if found and not found[1]:
+            code = found[2]
+        title = (found[3] or _UNTITLED.get(found[2])) if found and found[1] else ""
+        lines.append(f"### {code}: {title}" if title else line)
+    return "\n".join(lines)
 
 
 def row(code: str) -> str:
