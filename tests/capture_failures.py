@@ -7,8 +7,6 @@ tests/cases/diagnose/failures.txt.gz (tools/packed.py packs it): small runs of t
 that refuses. Their logs go to real.json.gz beside it, shortened, with plausible paths for those of this machine.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -14,8 +14,6 @@ The conventions, for whoever writes a page:
 - Every number of three parts is a release of a library, and every code such as FSD003 a rule.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """How the property tests run (DTB_EXAMPLES: how many examples each of them draws), and the command line at hand."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

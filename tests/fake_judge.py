@@ -1,7 +1,5 @@
 """A judge for the tests of the command line: what it finds is told by words in the text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path

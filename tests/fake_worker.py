@@ -1,7 +1,5 @@
 """A worker for the tests of the oracle's client: it echoes a case, or dies of it."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,7 +1,5 @@
 """The configs that README.md and the manifests show, as what a client starts: a command, or an address."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

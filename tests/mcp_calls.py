@@ -1,7 +1,5 @@
 """Calls of the MCP server for its tests, and texts to call it with."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The server over stdio as a client without a library sees it: lines out, lines in."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -12,8 +12,6 @@ validator finds nothing in such a file, and the real library takes it. Further w
 In quoted messages `…` stands for any text. The rest of the conventions is about claims, see claims.py.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

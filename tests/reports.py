@@ -1,7 +1,5 @@
 """Findings and reports made by hand, for the tests of renderers."""
 
-from __future__ import annotations
-
 from distributed_training_backends.model import (
     Applicability,
     Edit,

@@ -1,7 +1,5 @@
 """What the property tests draw: values of configs, texts that say them, and texts that say nothing in particular."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What the doors call: targets, files that belong together, selection, comments that silence, companions."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How the code hangs together: who may import whom, what stays at the edge, and how long things may get."""
 
-from __future__ import annotations
-
 import ast
 import re
 import statistics

@@ -1,7 +1,5 @@
 """The command line: options, exit status, what goes to which stream, fixes, and trouble without tracebacks."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

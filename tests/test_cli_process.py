@@ -1,7 +1,5 @@
 """The script as people start it: copies, links, bare interpreters, pipes, streams and hostile input."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

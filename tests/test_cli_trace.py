@@ -1,7 +1,5 @@
 """The trace tier where nothing can be traced: refusals, a missing library, a worker that hangs or dies."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

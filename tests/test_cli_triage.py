@@ -1,7 +1,5 @@
 """The command line of triage: flags and files, streams and status, and files that are never lost."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """Who reads a lone DeepSpeed file, and what is said when the readers differ."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

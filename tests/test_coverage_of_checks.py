@@ -4,8 +4,6 @@ tests/cases/coverage.json.gz says which, by family; the codes that it names exis
 beside the project, none of them may be missing.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

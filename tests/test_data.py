@@ -1,7 +1,5 @@
 """The tables: each has a schema, which it fits."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

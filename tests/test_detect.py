@@ -1,7 +1,5 @@
 """Telling kinds of config apart, the choice of the reader, and blocks cut out of larger texts."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Diagnosis: real failures are named, other failures are not, and every signature is sound and shows itself."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

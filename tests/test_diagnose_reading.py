@@ -1,7 +1,5 @@
 """The log reader: what a line is, whose it is, and that neither the cutting nor the noise changes what is found."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Repairs become edits: the data changes as promised, and everything else in the text stays as it was."""
 
-from __future__ import annotations
-
 import copy
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """What takes effect, and who lost: cases whose values the oracle compares (tests/oracle/effective.py), in small."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

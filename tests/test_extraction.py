@@ -1,7 +1,5 @@
 """The extraction tools: what they understand of Python source, and spans of releases."""
 
-from __future__ import annotations
-
 import ast
 import json
 from typing import Any

@@ -3,8 +3,6 @@
 Expected values were read off the real launcher (the oracle's `args` and routes) in the releases named.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

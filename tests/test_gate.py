@@ -1,7 +1,5 @@
 """The gate: what a comparison with the libraries has to show, how many examples are drawn, and that time is kept."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The generated reference pages: up to date, short sections, and true to the data and the rules."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """JSON: the data of `json.loads`, the tolerance of Hjson for DeepSpeed, and the extent of every entry."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

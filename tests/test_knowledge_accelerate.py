@@ -5,8 +5,6 @@ Expected options, fields and enums were printed by each release itself: `launch_
 launcher reads and exports was seen in the environment that it handed to the workers.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

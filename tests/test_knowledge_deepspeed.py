@@ -5,8 +5,6 @@ Numbers of fields, defaults and signatures were printed by each release itself (
 block survives a value or an unknown key was seen by handing it to that release's own `DeepSpeedConfig`.
 """
 
-from __future__ import annotations
-
 import json
 import textwrap
 from pathlib import Path

@@ -3,8 +3,6 @@
 The arguments of 5.24.0 were compared in full with `dataclasses.fields(TrainingArguments)` of the real library.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from distributed_training_backends.knowledge import transformers

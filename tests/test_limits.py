@@ -1,7 +1,5 @@
 """Bad input, end to end: a finding or one clear line, the right status, bounded time and memory, never a traceback."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -1,7 +1,5 @@
 """Look-up: what a query is, what is found first, how much is shown, and what happens to bad input."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,7 +1,5 @@
 """Installed everywhere: manifests that agree, and every config that is shown or shipped, started by a real client."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What clients see of the tools: snapshots, and the limits that one client or another breaks on."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

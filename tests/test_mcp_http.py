@@ -1,7 +1,5 @@
 """Streamable HTTP: who is let in, what is refused, and several workers behind one address."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

@@ -3,8 +3,6 @@
 Installs packages, so it runs only with DTB_PACKAGING=1, as the gate sets it.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Prompts and completions."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator
 

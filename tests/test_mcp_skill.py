@@ -1,7 +1,5 @@
 """The skill over MCP: every file of it and nothing else, with the bytes that the digests are about."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The server over stdio: bad input, ends, streams that nobody reads, and memory over many calls."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The tools over MCP: answers in both channels, budgets, paging, and errors that a caller can act on."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import AsyncIterator

@@ -3,8 +3,6 @@
 What installs packages runs only with DTB_PACKAGING=1, as the gate sets it, on every Python from 3.10 on that is found.
 """
 
-from __future__ import annotations
-
 import email
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The packed tables: what is written is what is read, in bytes that do not depend on when and where."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -4,8 +4,6 @@ What needs the real libraries is in tests/oracle/test_snippets.py. `python -m te
 checked.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ with one field of the type, as a Python value and in lax mode. What is not liste
 then held b. Where the package is installed the last test asks it again, with drawn values.
 """
 
-from __future__ import annotations
-
 import enum
 import json
 import pathlib

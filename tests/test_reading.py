@@ -1,7 +1,5 @@
 """Bytes to text, the walk over a directory, and writing a file in the place of another."""
 
-from __future__ import annotations
-
 import os
 import socket
 import stat

@@ -1,7 +1,5 @@
 """JSON, SARIF and GitHub annotations: their shapes, and that nothing in a file can break out of them."""
 
-from __future__ import annotations
-
 import json
 import re
 import sqlite3

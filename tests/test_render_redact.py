@@ -1,7 +1,5 @@
 """Secrets are masked in every format, and nothing else is."""
 
-from __future__ import annotations
-
 import json
 import time
 

@@ -1,7 +1,5 @@
 """The report for people: source lines, carets, summaries, and what a hostile file cannot do to a terminal."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Every rule has examples, and they do what they say; the pages are what the rules say."""
 
-from __future__ import annotations
-
 import shlex
 
 import pytest

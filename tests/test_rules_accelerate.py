@@ -1,7 +1,5 @@
 """What the ACC, LCH and XCF rules say beyond their examples, and how they say it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What the DSP rules make of a config, beyond their examples: arithmetic, readers, releases, names, fixes, data."""
 
-from __future__ import annotations
-
 import json
 from itertools import product
 from typing import Any

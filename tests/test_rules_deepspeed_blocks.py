@@ -1,7 +1,5 @@
 """What the DSP rules make of blocks read key by key: compression, expert parallelism, pipeline, data."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

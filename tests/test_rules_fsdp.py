@@ -4,8 +4,6 @@ The verdicts are those of the releases themselves: each refused value was refuse
 accepted one got through `Accelerator()`.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

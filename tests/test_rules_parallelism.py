@@ -1,7 +1,5 @@
 """What the PAR rules say about parallel sizes, Megatron-LM and TPU; the verdicts are those of the releases."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -4,8 +4,6 @@ The verdicts are those of the libraries: each refused config was refused by the 
 package at hand, and each accepted one got through `Accelerator()`, `BitsAndBytesConfig` or `BnbQuantizationConfig`.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

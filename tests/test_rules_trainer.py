@@ -4,8 +4,6 @@ The verdicts are those of the releases: TrainingArguments was built with each va
 GPU believed to be there, and then the FSDP plugin or the Trainer.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

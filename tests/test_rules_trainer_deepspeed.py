@@ -1,7 +1,5 @@
 """A DeepSpeed config below `deepspeed` in a file of TrainingArguments: what is said, and where."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The editor schemas are valid, and find the same unknown keys as the key rules: on our examples and on real files."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable, Iterator

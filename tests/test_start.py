@@ -1,7 +1,5 @@
 """What a start costs: only what the given file needs is imported, and the same files get the same answer each time."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Mapping

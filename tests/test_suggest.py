@@ -1,7 +1,5 @@
 """Near misses and lists. The distance is checked against its plain recursive definition."""
 
-from __future__ import annotations
-
 from datetime import date
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Accelerators by name: spellings people use, TPU slices, and numbers as the vendors print them."""
 
-from __future__ import annotations
-
 import pytest
 
 from distributed_training_backends.resources import load_json

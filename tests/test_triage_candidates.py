@@ -1,7 +1,5 @@
 """Which setups are looked at, which are removed and why, and in what order the rest comes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The tables of triage: they fit their schemas, ask about fields that exist, and every entry can come about."""
 
-from __future__ import annotations
-
 import string
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sizes and batches that the user insists on: had by every candidate, or refused with those that can be."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

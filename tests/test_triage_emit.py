@@ -1,7 +1,5 @@
 """What is written for a setup: clean for the releases it is for, and the same run in every form."""
 
-from __future__ import annotations
-
 import ast
 import json
 import subprocess

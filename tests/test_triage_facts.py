@@ -1,7 +1,5 @@
 """Facts: the schema and our own reading of it agree, messages name the fact, what is missing is assumed and told."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

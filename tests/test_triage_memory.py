@@ -4,8 +4,6 @@ Expected values of activations were measured with Transformers 5.24.0 and PEFT 0
 the forward pass and at the peak of the backward pass, per token and layer.
 """
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 from pathlib import Path

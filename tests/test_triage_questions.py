@@ -1,7 +1,5 @@
 """Questions as a new user asks them, and what an answer has to say."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

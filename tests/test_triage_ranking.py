@@ -1,7 +1,5 @@
 """Speed for ranking: it moves the way that physics and published measurements say."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The answer as JSON, as text and as a page: complete, in bounds, and safe to show."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Release numbers: order, spans, words. Hypothesis draws numbers; the literals follow PEP 440."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """YAML: the data of `yaml.safe_load`, the extent of every entry, and an answer to every odd text."""
 
-from __future__ import annotations
-
 import time
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """Facts and setups that several tests of triage use."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from distributed_training_backends.triage.answer import Question, question

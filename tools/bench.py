@@ -9,8 +9,6 @@ process, many calls, in CPU time. With --oracle-python (the interpreter of the o
 broken.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json

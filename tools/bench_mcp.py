@@ -3,8 +3,6 @@
 The start is compared with an empty server on the same SDK, which takes turns with ours.
 """
 
-from __future__ import annotations
-
 import json
 import statistics
 import subprocess

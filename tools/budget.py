@@ -1,7 +1,5 @@
 """A measured budget, as the benchmarks print it."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

@@ -5,8 +5,6 @@ Needs torch and transformers. `--write` puts the counts into tests/cases/paramet
 the library now counts otherwise than that file says.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import json

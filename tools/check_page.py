@@ -7,8 +7,6 @@ of WCAG 2.2 AA is an error, with the Nu Html Checker's jar (and Java) every mist
 there is any.
 """
 
-from __future__ import annotations
-
 import argparse
 import html
 import json

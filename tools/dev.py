@@ -9,8 +9,6 @@
 Everything is installed into `.venv` (and `.oracle`) in this folder. Further arguments go to the program that is run.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

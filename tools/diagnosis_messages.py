@@ -3,8 +3,6 @@
 python tools/diagnosis_messages.py ACCELERATE_PACKAGE DEEPSPEED_PACKAGE [--rest]
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import sys

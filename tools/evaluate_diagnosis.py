@@ -9,8 +9,6 @@ of its family outside the fold shows itself like that. The priors of these are s
 wording of titles and causes, and some thirty weights that are common to all signatures.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

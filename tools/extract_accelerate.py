@@ -8,8 +8,6 @@ Releases are those pinned in ``tools/releases.json.gz``; ``--sources DIR`` takes
 Nothing of a release is imported or run.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The Python surface of one Accelerate release: plugins, handlers, configs and entry points, with their parameters."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path

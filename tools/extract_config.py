@@ -1,7 +1,5 @@
 """Config file, command line, enums and constants of one Accelerate release, read from its source."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 from collections.abc import Iterator, Mapping

@@ -9,8 +9,6 @@ Nothing of a release is imported or run. What cannot be read off the source (whi
 stands in ``tools/deepspeed_curated.json.gz``, each fact with the line of source that it holds for.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import json

@@ -8,8 +8,6 @@ dotted paths that `DeepSpeedPlugin` and `Accelerator._prepare_deepspeed` can fil
 Trainer rests on Transformers, whose releases are not pinned here.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import json

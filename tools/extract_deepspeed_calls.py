@@ -1,7 +1,5 @@
 """What DeepSpeed calls with values of its JSON: optimizers and schedulers; and the keys whose presence it refuses."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

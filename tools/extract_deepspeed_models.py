@@ -1,7 +1,5 @@
 """Fields of DeepSpeed's pydantic models: types, defaults, limits, other names, what replaces a deprecated one."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass

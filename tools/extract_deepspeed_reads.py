@@ -5,8 +5,6 @@ The parsed JSON enters `DeepSpeedConfig`; from there it is handed from function 
 a block is unpacked into a pydantic model. Every branch is taken, nothing is run.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

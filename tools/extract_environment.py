@@ -1,7 +1,5 @@
 """Which environment variables one Accelerate release reads, and where, read from its source."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
 from collections.abc import Iterator, Mapping

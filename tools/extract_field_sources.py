@@ -1,7 +1,5 @@
 """Which environment variable a field of a plugin takes its value from, read from one release's source."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@ Followed are attributes of ``args``, ``getattr`` and ``setattr`` on it, local na
 over all arguments with a prefix, and what is written to the environment of the training processes.
 """
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
 from collections.abc import Iterable, Iterator

@@ -6,8 +6,6 @@
 One release of each minor version is read, as pinned in ``tools/releases.json.gz``. Nothing of a release is run.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import sys

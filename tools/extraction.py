@@ -5,8 +5,6 @@ releases become one tree whose leaves are spans ``[first release, last release o
 that the newest release still has it, and a release outside every span does not have the fact at all.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,7 +1,5 @@
 """Data files made by extraction: writing them from all pinned releases, and proving them equal to fresh ones."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Callable, Sequence

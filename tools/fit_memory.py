@@ -6,8 +6,6 @@ to the other sources only). `--write` puts the coefficients into data/memory.jso
 those of a fresh fit, `--committed` judges the rows with the committed coefficients instead of fitting.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable, Sequence

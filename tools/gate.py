@@ -8,8 +8,6 @@ machine with empty caches may not get to it. What compares
 with the real libraries for as long as there is time gets all that the steps after it will not need.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

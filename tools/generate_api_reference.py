@@ -5,8 +5,6 @@ date. Sentences before tables and meanings in them are written on the page itsel
 variable gets a section or a row there first.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache

@@ -4,8 +4,6 @@ A block stands between `<!-- begin NAME -->` and `<!-- end NAME -->`. `--write` 
 up to date.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

@@ -4,8 +4,6 @@
 date. Sentences before tables and meanings in them are written on the page itself and stay.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache

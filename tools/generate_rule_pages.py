@@ -3,8 +3,6 @@
 `python tools/generate_rule_pages.py --write` writes them, `--check` says which are not up to date.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

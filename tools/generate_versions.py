@@ -4,8 +4,6 @@
 and changes of behaviour are listed in tools/versions.json, defects in data/known_defects.json.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator, Mapping

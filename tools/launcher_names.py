@@ -1,7 +1,5 @@
 """What `accelerate launch` calls a setting: from a variable to the option, its flag and the key of a config file."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import NamedTuple
 

@@ -9,8 +9,6 @@ of its rule, or by its anchor or the beginning of that up to a hyphen, behind th
 have such a one.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

@@ -1,7 +1,5 @@
 """Fitting the coefficients of the memory model: few numbers with priors, sources weighted alike."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

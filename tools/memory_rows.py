@@ -3,8 +3,6 @@
 The fields are those of measurements.jsonl: a row says what was run, where, and what was measured.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """How far the memory model is off: errors, coverage of the intervals, verdicts, and published formulas on the rows."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median

@@ -8,8 +8,6 @@ The first line shows one, the second packs a table that was edited, the third an
 another zlib may pack it into other bytes, so files are compared unpacked, and one that says the same is not written.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import zlib

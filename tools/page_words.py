@@ -1,7 +1,5 @@
 """The words on a generated page: written there by hand, they stay when its generator makes the tables anew."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import NamedTuple

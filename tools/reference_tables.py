@@ -1,7 +1,5 @@
 """What the generators of reference pages share: tables, words for releases and values, and the command line."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 import re

@@ -1,7 +1,5 @@
 """What one release changed against the one before it, in words: names that came and went, defaults and values."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

@@ -8,8 +8,6 @@ The table is ``tools/releases.json.gz``. Nothing that is fetched runs here: arch
 unpacked file by file and read as text. (``pip download`` would run a source archive's ``setup.py``.)
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import html

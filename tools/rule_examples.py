@@ -15,8 +15,6 @@ writes; `tools/generate_rule_pages.py --write` puts what is printed below a bad 
 first one of a rule above it becomes "As in FSD003.", which one may write as well.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from dataclasses import dataclass, replace

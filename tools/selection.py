@@ -7,8 +7,6 @@ its sizes, micro batch, a loss without logits, quantization, FP8, offload. Rank 
 fastest member of a group; regret is how much slower the member is that triage puts first.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

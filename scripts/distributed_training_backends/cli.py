@@ -1,7 +1,5 @@
 """validate-backend-config: judge configs of training backends without running anything."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Sequence

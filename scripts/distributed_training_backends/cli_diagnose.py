@@ -1,7 +1,5 @@
 """diagnose-failure: from a log, a traceback or a symptom to the cause, the proof and the fix."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """--fix and --diff: apply fixes until none is left, then write the files or show the difference."""
 
-from __future__ import annotations
-
 import argparse
 
 from . import cli_common as common

@@ -1,7 +1,5 @@
 """lookup-reference: find the sections of the reference that answer a question."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

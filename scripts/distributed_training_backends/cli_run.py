@@ -1,7 +1,5 @@
 """From arguments to a report and its output, and what to do when our own code fails on a file."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

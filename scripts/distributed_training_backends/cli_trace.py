@@ -3,8 +3,6 @@
 The one place that runs a program: this Python itself, with a time limit, on cli_trace_worker.py.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

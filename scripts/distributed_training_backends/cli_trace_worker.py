@@ -4,8 +4,6 @@ Needs torch and transformers. Every tensor that the model, its backward pass and
 birth to death, without memory behind it. With several ranks FSDP2 shards over a process group that only pretends.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

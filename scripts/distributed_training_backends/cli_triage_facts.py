@@ -1,7 +1,5 @@
 """Facts from the command line: a flag for each fact of the schema, over those of a file."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -5,8 +5,6 @@ the Trainer, since DeepSpeed itself fills in nothing), a warning names a meant r
 the others are one info.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

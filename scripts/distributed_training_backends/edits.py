@@ -3,8 +3,6 @@
 Every fix is tried out: the edited text must give the data that the repair promises, or no fix is offered.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any

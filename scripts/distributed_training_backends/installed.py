@@ -1,7 +1,5 @@
 """What the running interpreter has installed, read from metadata and search paths: nothing is imported."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 LIBRARIES = ("accelerate", "deepspeed", "transformers", "torch")

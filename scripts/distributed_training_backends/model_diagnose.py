@@ -1,7 +1,5 @@
 """The shapes of a diagnosis: evidence, causes, what failed first, the report."""
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple
 
 from .model import Fix, Targets

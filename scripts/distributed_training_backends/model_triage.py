@@ -1,7 +1,5 @@
 """The shape of an answer to "which backend, does it fit, what config?". Amounts of memory are in GiB."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 

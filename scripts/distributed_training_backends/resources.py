@@ -1,7 +1,5 @@
 """The data files that come with the package."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from os.path import dirname, isdir, isfile, join

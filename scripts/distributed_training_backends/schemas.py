@@ -4,8 +4,6 @@ For editors (yaml-language-server) and check-jsonschema. A schema says which key
 they default to; that keys fit each other, and a release's oddities, only the validator knows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ The server's own code is in mcp_server/, which stands inside this package in a w
 Either way it is imported as distributed_training_backends.mcp_server.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from importlib import import_module

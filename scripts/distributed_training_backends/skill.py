@@ -4,8 +4,6 @@ In a checkout they stand in its root. A wheel keeps them inside the package, and
 scripts that it is in the checkout.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from functools import cache

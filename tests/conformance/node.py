@@ -5,8 +5,6 @@
 Node comes as a wheel, because the machine's own may be missing or too old for these programs.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The server as a process of its own, for what talks to it over HTTP."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import subprocess

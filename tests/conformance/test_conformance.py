@@ -3,8 +3,6 @@
 Set DTB_NODE=1 to run; it needs Node, which tests/conformance/node.py installs.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter

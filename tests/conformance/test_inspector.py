@@ -1,7 +1,5 @@
 """What the MCP Inspector finds, over stdio and HTTP, in both eras. Set DTB_NODE=1 to run; it needs Node."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

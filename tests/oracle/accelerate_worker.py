@@ -6,8 +6,6 @@ A case is {"mode": "launch", "files": {name: text}, "config": name, "flags": [..
 rejected, undecided, failed), stage, error, warnings, facts (what was launched and built) and faked.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import re

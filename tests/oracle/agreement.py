@@ -10,8 +10,6 @@ the libraries are kept beside their interpreter, so that a second run asks only 
 has cut short is taken up by the next. The status is 1 where a promise (promises.py) is not kept.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

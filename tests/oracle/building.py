@@ -3,8 +3,6 @@
 Runs inside the oracle's Accelerate worker, with the environment that the launch stage left.
 """
 
-from __future__ import annotations
-
 import copy
 import os
 from collections.abc import Iterator

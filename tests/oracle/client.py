@@ -1,7 +1,5 @@
 """Workers from the outside: starting them, asking them, and keeping what they answered."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """What the validator makes of a command line, beside what `accelerate launch` makes of it."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """One case against one release: what the library does, what the validator says, and whether they agree."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager

@@ -3,8 +3,6 @@
 Like those of `fakes`, these functions patch a forked child for good and say what they replaced.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -5,8 +5,6 @@ A case is {"mode": "deepspeed" | "accelerate" | "trainer", "files": {name: text}
 The answer has verdict, stage (parse, plugin, arguments, config, prepare, engine, …), error, warnings, facts, faked.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import logging

@@ -7,8 +7,6 @@ Runs are drawn from dense tables: file, flags, environment and constructor argum
 launcher, one variable, one field of torchrun, or one field of a plugin. Open settings are counted apart.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

@@ -1,7 +1,5 @@
 """Runs to compare what takes effect on: file, flags, environment and constructor arguments, drawn from dense tables."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias

@@ -6,8 +6,6 @@ It lives in `.oracle/` of the checkout or in the folder that DTB_ORACLE_HOME nam
 version, so that an index with CPU builds (PIP_EXTRA_INDEX_URL) may serve `2.13.0+cpu`, a tenth of the download.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

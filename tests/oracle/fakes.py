@@ -3,8 +3,6 @@
 These functions patch the modules of a forked child and are never undone; the answer to a case lists the sentences.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import types

@@ -7,8 +7,6 @@ refused is not made by --fix. The finding must be gone, what is removed must hav
 must agree with the library about the mended file. The status is 1 where one of these does not hold.
 """
 
-from __future__ import annotations
-
 import argparse
 import secrets
 import sys

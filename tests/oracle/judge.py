@@ -1,7 +1,5 @@
 """The validator's side of a comparison: one call, in process, without any of the oracle's answers."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from tests.oracle.cases import Case

@@ -1,7 +1,5 @@
 """`accelerate launch`, up to the step that would start processes. Runs inside the oracle's Accelerate worker."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

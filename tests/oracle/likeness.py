@@ -1,7 +1,5 @@
 """Where two descriptions of an Accelerator differ; the oracle's workers import this, so it needs nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

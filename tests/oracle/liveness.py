@@ -9,8 +9,6 @@ left out, or one that says in other words what happens (IN_OTHER_WORDS). A warni
 block counts. About a live key nothing may say that it is not read; other warnings about its values are their own.
 """
 
-from __future__ import annotations
-
 import argparse
 import copy
 import json

@@ -1,7 +1,5 @@
 """Is a message, as a page quotes it, one that a library can give? Looks for it among the texts of their sources."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

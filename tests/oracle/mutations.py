@@ -4,8 +4,6 @@ A mutation works on parsed data and dumps it again, so that what is judged is al
 other keys come from the files themselves: from the same place in other files of the pool.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import random

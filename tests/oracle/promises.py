@@ -1,7 +1,5 @@
 """What a comparison must show, or else the gate fails."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tests.oracle.comparison import Row

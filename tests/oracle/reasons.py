@@ -1,7 +1,5 @@
 """Disagreements that stay, and why: what no judgement of a file alone can know, or what nobody has mended yet."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The smallest config that still shows a disagreement: keys are left out as long as it stays."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from dataclasses import replace

@@ -7,8 +7,6 @@ configs, but tensors live on the CPU, so that models are really wrapped and step
 error, warnings and faked.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import importlib

@@ -4,8 +4,6 @@ Accelerate asks for the FP8 back-ends and Megatron-LM by name and metadata only,
 it answers for the real one. Each group is a folder of its own, because some releases must not see some of them.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 TRANSFORMER_ENGINE = """

@@ -1,7 +1,5 @@
 """Comparisons as text: the agreement table of the README, and disagreements as a person reads them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 Set DTB_ORACLE=1 to run.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The oracle's client with a worker that needs no library: what is kept, and what happens when workers die."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

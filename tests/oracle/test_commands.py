@@ -1,7 +1,5 @@
 """The merge of command line and file against the real launcher, release by release. Set DTB_ORACLE=1 to run."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """The oracle's own parts that need no library: cases, mutations, shrinking, outcomes, archives."""
 
-from __future__ import annotations
-
 import copy
 import io
 import json

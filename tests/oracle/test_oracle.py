@@ -1,7 +1,5 @@
 """The real libraries against what is known about them for certain, and a quick comparison. Set DTB_ORACLE=1 to run."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

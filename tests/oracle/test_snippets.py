@@ -1,7 +1,5 @@
 """The snippets of the pages written by hand do with the real libraries what the pages say. Set DTB_ORACLE=1 to run."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The memory model against traces of the real Transformers and FSDP2. Set DTB_ORACLE=1 to run."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

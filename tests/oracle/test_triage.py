@@ -1,7 +1,5 @@
 """What is checked about the answers of triage can fail. Set DTB_ORACLE=1 to run."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """A tiny Transformers Trainer for the oracle's DeepSpeed worker."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -6,8 +6,6 @@ Every config that is emitted has to validate clean, to be accepted, and to build
 Python have to build the same; commands have to be commands. What is removed as refused by the library is refused.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

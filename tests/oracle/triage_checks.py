@@ -1,7 +1,5 @@
 """What the real libraries make of one answer of triage: see the module `triage`."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import subprocess

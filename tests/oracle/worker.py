@@ -4,8 +4,6 @@ It speaks JSON lines on standard input and output and forks for every case, beca
 read the environment and are patched; nothing of that may reach the next case.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import json

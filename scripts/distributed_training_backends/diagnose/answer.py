@@ -1,7 +1,5 @@
 """From ranked candidates to the report: what is shown, with its evidence, its repairs and its checks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..knowledge.signatures import CONSEQUENCE, REMARK, by_id, collect, families, signatures

@@ -1,7 +1,5 @@
 """What is known about a run: releases and settings, read out of texts, and conditions on them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """How processes ended, as launchers sum it up: which rank failed first, on which host, with which exit code."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What failed first: the exception at the root, and the process that it belongs to."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ..model_diagnose import Failure

@@ -1,7 +1,5 @@
 """What the numbers of an out-of-memory message say: who holds the memory, and whether it is only in pieces."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import NamedTuple

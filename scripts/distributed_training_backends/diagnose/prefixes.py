@@ -1,7 +1,5 @@
 """What launchers and schedulers put before the lines of a process: its rank, its host, a time."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from typing import NamedTuple

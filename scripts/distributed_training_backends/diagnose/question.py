@@ -1,7 +1,5 @@
 """What is asked, read into clues: the log, the description, the run and what the validator found."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """From clues to ranked causes with a confidence."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Everything streams: what is kept is the line in hand. A line may be as long as t
 ends, so that the time and the memory stay bounded.
 """
 
-from __future__ import annotations
-
 import codecs
 import json
 import re

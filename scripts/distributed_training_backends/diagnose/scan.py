@@ -1,7 +1,5 @@
 """One pass over a log: which messages stand in it and where, which exceptions, and how its processes ended."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import accumulate

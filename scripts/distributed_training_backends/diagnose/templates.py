@@ -6,8 +6,6 @@ message may run over several lines. There is nothing in it that could backtrack:
 the other, each within reach of the one before.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The exceptions in a log: each process's traceback, what it was chained to, and how often the same one came."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """How well a description in people's words fits a cause: by the phrases of its signature, and by all its words."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -7,8 +7,6 @@ what argparse refuses is a `Fault`, and reading goes on. Sources: Python 3.10 to
 commands/launch.py, `launch_command_parser`, commands/utils.py.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import cached_property, lru_cache

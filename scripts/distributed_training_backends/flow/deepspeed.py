@@ -5,8 +5,6 @@ the values "auto" and add what they need; the Trainer fills in from TrainingArgu
 Accelerate. What stands in for a value that only the run knows is a plain example of it, named in `filled`.
 """
 
-from __future__ import annotations
-
 from functools import cached_property, lru_cache
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Whether a written value and the value that takes effect come to the same."""
 
-from __future__ import annotations
-
 from ..knowledge import accelerate as knowledge
 
 OFF = ("false", "no", "off", "none", "null", "")

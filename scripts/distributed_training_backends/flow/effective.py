@@ -1,7 +1,5 @@
 """What really takes effect in a run: from the launcher's arguments to the fields of the plugins in the workers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from ..knowledge import accelerate as knowledge

@@ -3,8 +3,6 @@
 Follows `__post_init__` and `set_mixed_precision` of utils/dataclasses.py.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..model_effective import Setting

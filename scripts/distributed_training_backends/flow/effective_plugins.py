@@ -4,8 +4,6 @@ Which variable a field takes says the knowledge (`accelerate_api.sources`); what
 data/effective.json where the class does more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One run as it was given, and the first step of what takes effect: the launcher's arguments, each with its origin."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 

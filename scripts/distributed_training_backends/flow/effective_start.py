@@ -4,8 +4,6 @@ torchrun's follows torch 2.13.0, distributed/run.py (`run`, `config_from_args`),
 copies; the commands follow Accelerate's utils/launch.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ Follows the functions `prepare_*_env` of utils/launch.py: which arguments they e
 and when says data/effective.json.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

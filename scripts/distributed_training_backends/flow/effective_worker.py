@@ -3,8 +3,6 @@
 Follows accelerator.py, state.py and utils/dataclasses.py, on hardware that matches what the run asks for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from ..knowledge import accelerate_api as api

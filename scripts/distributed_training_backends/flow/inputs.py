@@ -4,8 +4,6 @@ A unit is one file with what belongs to it: an Accelerate config and the DeepSpe
 An input that is None skips the rules that ask for it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..model import Consumer, Context, Targets

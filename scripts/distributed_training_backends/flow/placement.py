@@ -1,7 +1,5 @@
 """Where a key of the Accelerate config belongs, and which launcher reads it."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from ..knowledge import accelerate as knowledge

@@ -4,8 +4,6 @@ The Trainer compares it with the arguments beside it, so they are part of what i
 5.24.0, integrations/deepspeed.py, `HfTrainerDeepSpeedConfig.trainer_config_process`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

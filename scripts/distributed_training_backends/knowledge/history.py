@@ -4,8 +4,6 @@ A file of such facts has the list of its `releases`; null as the last release me
 the fact with that value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any

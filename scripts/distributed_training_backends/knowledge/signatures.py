@@ -3,8 +3,6 @@
 From data/signatures.json and data/diagnosis.json.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The text of a section, whole or in the parts that fit the question. What is left out is marked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 

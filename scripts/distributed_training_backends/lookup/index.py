@@ -1,7 +1,5 @@
 """All sections of the reference and where each word and name occurs in them. Built once, kept in memory."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections import defaultdict

@@ -4,8 +4,6 @@ A key that begins with a point belongs to the block of its section, and a flag s
 rule above the table, unless its row names others.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """What the releases that a question is about know of the names in it."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache

@@ -4,8 +4,6 @@ In flat arrays sorted by the hash of the term: a dict of some 25,000 terms takes
 server keeps for as long as it runs. That two terms share one of 2**44 keys does not happen in practice.
 """
 
-from __future__ import annotations
-
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """What was asked, cleaned: words, a key, a flag, a class, a variable, a code, or a line of an error."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Which sections fit a question, the best first: BM25 over weighted words and pairs, and names that beat words."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """The pages about rules as look-up reads them: with the documentation of each rule and all examples in full."""
 
-from __future__ import annotations
-
 import re
 
 from ..rules import catalog

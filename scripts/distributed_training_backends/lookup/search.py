@@ -1,7 +1,5 @@
 """From a question to a report: find, rank, quote, and say what was left out or may have been meant."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from ..model import Targets

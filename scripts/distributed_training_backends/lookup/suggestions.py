@@ -1,7 +1,5 @@
 """What may have been meant where nothing is called as it is asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Words and names in a text. A name counts as a whole, and its parts count as words."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache

@@ -1,7 +1,5 @@
 """The difference between a text and its fixed form."""
 
-from __future__ import annotations
-
 from difflib import unified_diff
 
 from .characters import visible

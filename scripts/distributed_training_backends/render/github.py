@@ -1,7 +1,5 @@
 """A report as workflow commands, which GitHub turns into annotations of the lines of a change."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..model import FileReport, Finding, Report, Severity

@@ -1,7 +1,5 @@
 """A report as JSON. The shape is published as data/schemas/report.schema.json."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The answer to a question to the reference, for people and as JSON (data/schemas/lookup_report.schema.json)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

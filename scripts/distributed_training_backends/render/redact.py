@@ -3,8 +3,6 @@
 A mask is as long as what it hides, so that columns, carets and the offsets of edits stay right.
 """
 
-from __future__ import annotations
-
 from ..model import Applicability, Edit, FileReport, Finding, Fix, Place, Report
 
 # What every secret that can be found has about it; most texts have none of these, and cost one search.

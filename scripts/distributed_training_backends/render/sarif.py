@@ -1,7 +1,5 @@
 """A report as SARIF 2.1.0, the format of code-scanning services."""
 
-from __future__ import annotations
-
 import json
 import os.path
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
 Every pattern is bounded or starts only where a word or line starts, so that the time stays linear in the text.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

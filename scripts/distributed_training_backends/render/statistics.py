@@ -1,7 +1,5 @@
 """How often each code was found."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..model import Applicability, Finding, Report

@@ -1,7 +1,5 @@
 """A report for people: one block for each finding, with the source line and carets, and a summary."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """An answer of triage as JSON (data/schemas/triage_report.schema.json); the order of the keys is part of it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An answer of triage as one page that needs nothing else: bars against the GPU's memory, configs, assumptions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 

@@ -1,7 +1,5 @@
 """An answer of triage for a terminal: the best candidate with a bar for each part of its memory, then the others."""
 
-from __future__ import annotations
-
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """ACC rules about the `deepspeed_config` block of an Accelerate config."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..flow.effect import normal

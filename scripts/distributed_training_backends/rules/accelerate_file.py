@@ -1,7 +1,5 @@
 """ACC rules about the Accelerate config file as a whole, and about its keys at the top."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

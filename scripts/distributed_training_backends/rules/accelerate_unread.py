@@ -1,7 +1,5 @@
 """ACC rules about settings at the top of an Accelerate config that never arrive."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..flow.effect import normal, same

@@ -1,7 +1,5 @@
 """The list of rule modules. Importing one registers its rules."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module

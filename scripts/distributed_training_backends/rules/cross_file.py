@@ -1,7 +1,5 @@
 """XCF rules: an Accelerate config and the DeepSpeed file that it names."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from os.path import isabs
 

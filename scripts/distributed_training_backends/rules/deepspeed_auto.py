@@ -1,7 +1,5 @@
 """DSP rules about the value "auto": who fills it in, and what becomes of one that nobody fills in."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator
 from typing import Any

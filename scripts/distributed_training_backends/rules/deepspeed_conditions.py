@@ -6,8 +6,6 @@ its reader fills it in). What is wanted is a value, a list of values, or an obje
 {"is": "int"}).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any

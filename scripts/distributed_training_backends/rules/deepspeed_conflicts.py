@@ -1,7 +1,5 @@
 """DSP rules about settings that exclude each other, or need each other; their rows are data."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..flow.deepspeed import read

@@ -1,7 +1,5 @@
 """DSP rules about settings that DeepSpeed takes, but that do nothing, do something else, or are known to do harm."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

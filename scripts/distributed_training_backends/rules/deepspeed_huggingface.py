@@ -1,7 +1,5 @@
 """DSP rules about what Accelerate and the Trainer do with a DeepSpeed config before DeepSpeed gets it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

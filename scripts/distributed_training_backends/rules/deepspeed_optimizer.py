@@ -1,7 +1,5 @@
 """DSP rules about the `optimizer` block: its type, and the parameters that the chosen class takes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 

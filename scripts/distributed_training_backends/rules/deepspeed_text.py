@@ -1,7 +1,5 @@
 """DSP rules about the text of a DeepSpeed config: DeepSpeed reads Hjson, Accelerate and the Trainer strict JSON."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

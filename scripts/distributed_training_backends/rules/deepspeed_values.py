@@ -1,7 +1,5 @@
 """DSP rules about single values: wrong types and values, blocks that are no mapping, values that lose their meaning."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """FSD rules about what FSDP makes of a file as a whole: wrapping, strategies, releases."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..flow.launch import Launch

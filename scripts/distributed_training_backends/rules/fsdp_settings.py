@@ -1,7 +1,5 @@
 """FSD rules about single settings of `fsdp_config`: values that are refused, and settings that do not arrive."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """LCH rules about numbers: processes, machines, ranks, ports and GPU ids of an Accelerate config."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """LCH rules about how processes and machines come together: launchers, addresses, host files."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

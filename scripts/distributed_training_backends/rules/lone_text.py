@@ -1,7 +1,5 @@
 """XCF rule about the text of lone files: blocks and arguments that stand in a file of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..sources.document import Document

@@ -1,7 +1,5 @@
 """XCF rules about optional packages, for `--check-imports`. `absent` holds the features whose package is missing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """PAR rules about a lone file of parallel sizes, as a script would pass it to `ParallelismConfig`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..flow.arguments import Arg

@@ -1,7 +1,5 @@
 """PAR rules about what parallelism needs installed, `tp_config` (1.4.0 to 1.6.0), Megatron-LM and TPU."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..flow.launch import Launch

@@ -1,7 +1,5 @@
 """PRC rules about `torch.compile`: the `dynamo_config` block."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..flow.launch import OLD_BACKEND, Launch

@@ -1,7 +1,5 @@
 """PRC rules about FP8: what becomes of `mixed_precision: fp8` and of the keys in `fp8_config`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

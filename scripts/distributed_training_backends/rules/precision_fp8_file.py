@@ -1,7 +1,5 @@
 """PRC rules about a lone file of FP8 settings, as it would stand in `fp8_config`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..flow.arguments import Arg

@@ -1,7 +1,5 @@
 """PRC rules about the value of `mixed_precision` and the devices that it needs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..flow.launch import Launch, precision_pointer

@@ -1,7 +1,5 @@
 """Codes of findings that the pipeline itself makes, so that they are listed and explained like any other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from .registry import Hit, rule

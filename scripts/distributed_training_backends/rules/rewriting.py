@@ -1,7 +1,5 @@
 """The fix that most rules offer: another value in the place of one."""
 
-from __future__ import annotations
-
 from ..model import Applicability
 from ..sources.document import At
 from .registry import Operation, Repair

@@ -1,7 +1,5 @@
 """ACC rules about configs for Amazon SageMaker (`compute_environment: AMAZON_SAGEMAKER`)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..knowledge import accelerate as knowledge

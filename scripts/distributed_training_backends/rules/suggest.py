@@ -1,7 +1,5 @@
 """Words for messages: near misses and lists of values."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache

@@ -4,8 +4,6 @@ Such a file is read by `HfArgumentParser` (`parse_yaml_file`, `parse_json_file`)
 arguments of other dataclasses of a script too, so a name that TrainingArguments never had may be one of theirs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """TRN rules about TrainingArguments that do not go together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -3,8 +3,6 @@
 `data/transformers.json` knows which keys a release reads, `data/trainer_fsdp.json` how it reads their values.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """TRN rules about `fsdp` and `fsdp_config` among TrainingArguments."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """TRN rules about `fsdp_config` of the Transformers Trainer, in a file of its own or inside TrainingArguments."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """TRN rules about the values of single TrainingArguments."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any

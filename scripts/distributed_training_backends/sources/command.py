@@ -1,7 +1,5 @@
 """A launch command as a document, made of words that stand somewhere in a text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 

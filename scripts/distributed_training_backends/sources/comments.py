@@ -1,7 +1,5 @@
 """Remarks to this program in the comments of a YAML file: `# dtb: ignore[FSD003, ACC001]`, `# dtb: ignore`."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Blocks cut out of a larger text: a fenced block of a Markdown page, or a here-document of a shell script."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import islice

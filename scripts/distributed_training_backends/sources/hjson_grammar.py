@@ -1,7 +1,5 @@
 """Hjson, as the package `hjson` reads it: what DeepSpeed accepts in the place of JSON."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from typing import Any

@@ -1,7 +1,5 @@
 """Strict JSON, as Python's `json` module reads it (with NaN and Infinity)."""
 
-from __future__ import annotations
-
 import json.decoder
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """From a decoded text to a document: choose the kind, and the reader that the kind's own consumer uses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..model import Extent, Kind

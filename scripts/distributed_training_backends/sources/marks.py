@@ -1,7 +1,5 @@
 """What is worth noting about a text whatever its syntax: templates, odd scalars, and the shape of the whole."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

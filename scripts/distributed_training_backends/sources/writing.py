@@ -1,7 +1,5 @@
 """Write a value so that the reader of a syntax gives the same value back."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

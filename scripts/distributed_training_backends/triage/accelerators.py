@@ -1,7 +1,5 @@
 """The accelerators that are known by name (data/gpus.json), and TPU slices such as v5e-8."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cache

@@ -4,8 +4,6 @@ Bytes per token, read off the operations of Transformers' layers and measured wi
 references/memory.md for the terms.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from ..resources import load_json

@@ -1,7 +1,5 @@
 """LoRA adapters: which matrices they sit on, and how many parameters they have."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

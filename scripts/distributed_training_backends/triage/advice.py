@@ -1,7 +1,5 @@
 """What would make a run fit that does not (less to do, more accelerators or memory), or faster one that waits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import ceil
 

@@ -1,7 +1,5 @@
 """From what is allocated to what PyTorch's allocator holds and what nvidia-smi shows."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from .coefficients import coefficient

@@ -1,7 +1,5 @@
 """From facts to candidates: what is possible, what it needs, how fast it is, in the order of the answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 

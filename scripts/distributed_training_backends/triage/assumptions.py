@@ -1,7 +1,5 @@
 """What is assumed where a fact is missing, and why: the answer states each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

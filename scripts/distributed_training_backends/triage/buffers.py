@@ -1,7 +1,5 @@
 """What a backend gathers, copies and keeps in buffers while it works, and what the first pass over the model loads."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from ..versions import in_span

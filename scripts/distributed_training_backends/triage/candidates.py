@@ -1,7 +1,5 @@
 """The setups that are looked at: every backend, in the sizes that the hardware has room for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """The project's own validator over what is emitted: a setup whose config is not clean is out, and this says why."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from .. import validate

@@ -1,7 +1,5 @@
 """What a config.json says about its checkpoint: the dtype of the weights, and whether they are quantized."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The few numbers that were fitted to published measurements."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..resources import load_json

@@ -1,7 +1,5 @@
 """Combinations that are impossible or pointless, and why: the rows of data/compatibility.json."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 

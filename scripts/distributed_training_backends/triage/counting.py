@@ -1,7 +1,5 @@
 """Exact numbers of parameters: what Transformers' modelling code makes of the sizes of a model."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Memory of a node: what is offloaded, what loading the weights takes, and the processes themselves."""
 
-from __future__ import annotations
-
 from .coefficients import coefficient
 from .estimate import GIB, Interval
 from .phases import Pieces

@@ -1,7 +1,5 @@
 """Sizes that the user insists on: whether they can be, and whether a setup has them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import gcd, prod
 

@@ -1,7 +1,5 @@
 """A setup in words: a short name for files and flags, a title, and what was chosen."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from .facts import Facts

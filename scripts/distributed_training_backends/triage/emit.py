@@ -1,7 +1,5 @@
 """All files of a setup."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..model_triage import File

@@ -1,7 +1,5 @@
 """A setup as the config file of `accelerate launch`, in the keys that the targeted release reads."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Container, Iterator, Mapping
 from typing import Any

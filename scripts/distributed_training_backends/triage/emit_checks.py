@@ -1,7 +1,5 @@
 """What to look at after two steps: whether the setup that was meant is the one that runs, and what it takes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from .emit_accelerate import distributed_type

@@ -1,7 +1,5 @@
 """A setup as DeepSpeed's JSON, in the keys that the targeted release reads."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

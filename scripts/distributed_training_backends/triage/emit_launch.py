@@ -1,7 +1,5 @@
 """The commands that start a setup: on one machine, on several, under Slurm."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from .emit_accelerate import HOSTFILE, machines

@@ -1,7 +1,5 @@
 """A setup as plugin objects in Python: what the config file says, for a script that is started with bare torchrun."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any

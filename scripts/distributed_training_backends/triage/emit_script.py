@@ -1,7 +1,5 @@
 """What a setup needs in the training script: loading, adapters, optimizer and the loop."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..versions import in_span

@@ -1,7 +1,5 @@
 """The shape of an answer about memory; amounts are bytes per GPU, or per node for CPU memory."""
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple
 
 Verdict = Literal["fits", "tight", "does_not_fit", "unknown"]

@@ -1,7 +1,5 @@
 """What decides the memory of a run, in words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..versions import in_span

@@ -4,8 +4,6 @@ It reads only the few words of JSON Schema that the schema of facts uses, so tha
 it against a full validator.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Facts as text: YAML or JSON, within the limits that config files have."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..model import json_pointer

@@ -1,7 +1,5 @@
 """What triage is told about a run, as typed values; None is what nobody said."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Families of models: how a config.json of a kind spells its sizes, and what its layers are made of."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """What the name of an accelerator says: its device, memory and links, the shape of a slice, the precision it has."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

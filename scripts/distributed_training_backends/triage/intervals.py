@@ -1,7 +1,5 @@
 """How sure a number is, and what follows for whether it fits."""
 
-from __future__ import annotations
-
 from math import sqrt
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How much memory a run needs per GPU and per node, as intervals, with a verdict and reasons."""
 
-from __future__ import annotations
-
 from .allocator import points_of
 from .cpu_memory import cpu_of
 from .estimate import GIB, Estimate

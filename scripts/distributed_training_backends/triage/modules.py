@@ -1,7 +1,5 @@
 """The names that the matrices of models go by, as PEFT takes them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from ..resources import load_json

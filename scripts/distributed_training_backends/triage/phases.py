@@ -1,7 +1,5 @@
 """How much memory a run needs: the most over loading, the forward and backward pass, and the optimizer step."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from ..versions import in_span

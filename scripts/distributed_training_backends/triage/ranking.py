@@ -3,8 +3,6 @@
 The numbers rank; they are not a promise. Every rate in them has its source beside it in the data.
 """
 
-from __future__ import annotations
-
 from math import floor, log
 from typing import NamedTuple
 

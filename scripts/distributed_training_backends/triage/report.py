@@ -1,7 +1,5 @@
 """The answer as a report: candidates with files, what is out, what was assumed and what would change it."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Facts and a setup put together: what one GPU holds, and in which number formats."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from ..resources import load_json

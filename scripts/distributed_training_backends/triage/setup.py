@@ -1,7 +1,5 @@
 """One way to run a training: a backend and its sizes."""
 
-from __future__ import annotations
-
 from math import prod
 from typing import Literal, NamedTuple
 

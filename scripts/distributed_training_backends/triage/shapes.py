@@ -1,7 +1,5 @@
 """Models as sizes and exact numbers of parameters, counted from a config.json as Transformers builds the model."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """What lies in memory all the time, and what the optimizer step adds: weights, gradients, states, temporaries."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from ..resources import load_json

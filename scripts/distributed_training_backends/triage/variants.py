@@ -1,7 +1,5 @@
 """The least that has to be given up so that a setup fits: first a loss without logits, then recomputed activations."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterator
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What a model asks for, as ranking counts it: parameters used, trained and sent."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from .facts import Facts
