@@ -57,7 +57,7 @@ class Example:
 
 def language(name: str) -> str:
     """The language of a file, for a fence."""
-    return "json" if name.endswith(".json") else "yaml"
+    return {"json": "json", "py": "python", "ipynb": "json", "sh": "sh"}.get(name.rpartition(".")[2], "yaml")
 
 
 def page_of(code: str) -> Path:

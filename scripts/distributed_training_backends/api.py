@@ -133,7 +133,7 @@ def read_below(directory: str, kind: Kind | None) -> Iterator[Document | Unreada
     for found in find_files(directory):
         for one in [found] if isinstance(found, Unreadable) else parsed(read_path(found), None):
             if isinstance(one, Document):
-                wanted = kind in (None, one.kind)
+                wanted = kind in (None, one.kind) and (one.kind != "python" or one.get("calls", 0) is not None)
             else:
                 wanted = one is found or (one.reason != "unknown-kind" and seems_ours(one))
             if wanted:

@@ -29,6 +29,8 @@ def resolve(document: Document, repair: Repair) -> Fix | None:
 
 
 def _resolved(document: Document, repair: Repair) -> Fix | None:
+    if document.syntax == "python" and any(step.action != "text" for step in repair.operations):
+        return None  # only names are exchanged in code
     try:
         if any(entangled(document, pointer) for step in repair.operations for pointer in _touched(step)):
             return None

@@ -86,6 +86,9 @@ def unit_findings(unit: Unit, options: Options) -> Iterator[Finding]:
     if document.kind == "deepspeed":
         yield from deepspeed_findings(document, options)
         return
+    if document.kind == "python":
+        yield from script_findings(document, options)
+        return
     inputs = cluster_inputs(document, targets, context) if document.kind == "accelerate" else lone_inputs(document)
     if document.kind == "trainer":
         from .flow.trainer import (  # with it comes what the Trainer reads
@@ -111,6 +114,17 @@ def deepspeed_findings(document: Document, options: Options) -> Iterator[Finding
         for reader in readers
     }
     yield from by_reader[asked] if asked != "auto" else consumers.combine(document, by_reader)
+
+
+def script_findings(document: Document, options: Options) -> Iterator[Finding]:
+    """The findings of a script: its calls, and the settings of the Trainer and of DeepSpeed in them."""
+    from .flow.script import Script  # with it comes what the classes of each release take
+    from .flow.script_parts import script_parts
+
+    script = Script(document, options.targets, options.context)
+    yield from run({"script": script}, options)
+    for part in script_parts(script):
+        yield from (finding for finding in run(part.inputs, options) if part.gives(finding.code))
 
 
 def unreadable(source: Unreadable) -> FileReport:

@@ -26,6 +26,7 @@ FAMILIES = {
     "PRC": ("precision", "Mixed precision, FP8, quantization and torch.compile"),
     "DSP": ("deepspeed", "The DeepSpeed config"),
     "TRN": ("trainer", "Transformers TrainingArguments"),
+    "PYS": ("python", "Plugin calls in Python"),
     "XCF": ("cross-file", "Files, and settings in several places"),
 }
 

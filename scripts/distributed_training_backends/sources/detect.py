@@ -158,3 +158,18 @@ def _named(kind: Kind, path: str) -> bool:
 def named_like_ours(path: str) -> bool:
     """Tell whether a file is called like a config of ours, whatever is in it."""
     return re.search(_OUR_NAMES, path.replace("\\", "/").rsplit("/", 1)[-1]) is not None
+
+
+_LIBRARIES = r"(?:accelerate|transformers|trl|sentence_transformers)\b"
+# at the beginning of a line; in a notebook, of a text of JSON or behind a line end in one
+_IMPORT = rf"(?m)(?:^[ \t]*\"?|\"|\\n[ \t]*)(?:from|import)[ \t]+{_LIBRARIES}"
+
+
+def named_like_python(path: str) -> bool:
+    """Tell whether a file is called like a script or a notebook."""
+    return path.lower().endswith((".py", ".ipynb"))
+
+
+def imports_ours(text: str) -> bool:
+    """Tell whether a line of a text may import one of the libraries; in a notebook, lines are texts of JSON."""
+    return re.search(_IMPORT, text) is not None

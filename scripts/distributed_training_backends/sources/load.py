@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..model import Extent, Kind
-from .detect import detect
+from .detect import detect, imports_ours, named_like_python
 from .document import Defect, Document, Syntax
 from .limits import LimitError, Unreadable
 from .reading import Raw
@@ -55,9 +55,9 @@ def _blocks(raw: Raw, kind: Kind | None, whole: Document | None) -> list[Documen
     found = [block for extent in blocks(raw.text) if (block := _block(raw, kind, extent))]
     if not found:
         return [whole] if whole else []
-    if not is_a_file(raw.path):
-        return found
     first = found[0]
+    if not is_a_file(raw.path) or first.kind == "python":
+        return found
     if whole is None or whole.kind != first.kind:
         whole = read(raw.path, raw.text, first.kind, first.syntax)
     refusals = [one for one in whole.defects if one.name == "syntax-error"]
@@ -84,6 +84,10 @@ def is_a_file(path: str) -> bool:
 def read(path: str, text: str, kind: Kind, syntax: Syntax) -> Document:
     """Read a text with one of the readers. Raises `LimitError`."""
     # imported here, because most runs need one of them, and a JSON file can be judged where PyYAML is missing
+    if kind == "python":
+        from .python_source import parse_python
+
+        return parse_python(path, text)
     if syntax == "json":
         from .json_source import parse_json
 
@@ -95,6 +99,8 @@ def read(path: str, text: str, kind: Kind, syntax: Syntax) -> Document:
 
 def _read_unknown(raw: Raw) -> Document | None:
     """Read once to see the keys, and once more if the kind's own reader is another one."""
+    if imports_ours(raw.text) and (script := _script(raw)):
+        return script
     syntax: Syntax = "json" if raw.text.lstrip().startswith("{") else syntax_of(raw, "accelerate")
     document = read(raw.path, raw.text, "deepspeed" if syntax == "json" else "accelerate", syntax)
     kind = detect(document.data if document.parsed else None, raw.text, raw.path)
@@ -115,8 +121,20 @@ def _wrapped(document: Document) -> Document | None:
     return None
 
 
+def _script(raw: Raw) -> Document | None:
+    """Read a script; a text that only looks like one is none."""
+    try:
+        return read(raw.path, raw.text, "python", "python")
+    except LimitError:
+        if is_a_file(raw.path) and named_like_python(raw.path):
+            raise
+        return None
+
+
 def syntax_of(raw: Raw, kind: Kind) -> Syntax:
     """Tell which reader a kind gets: Accelerate goes by the suffix, in lower case; a pasted text by its first mark."""
+    if kind == "python":
+        return "python"
     if kind in JSON_ONLY or raw.path.endswith(".json"):
         return "json"
     return "json" if not is_a_file(raw.path) and raw.text.lstrip().startswith(("{", "[")) else "yaml"

@@ -2,13 +2,14 @@
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from .limits import MAX_BYTES, Unreadable
 
-SUFFIXES = (".yaml", ".yml", ".json")
+SUFFIXES = (".yaml", ".yml", ".json", ".py", ".ipynb")
 GLIMPSE = 65_536  # bytes of a file that cannot be judged, to see whether it is one of ours
 SKIPPED_DIRECTORIES = frozenset({"node_modules", "site-packages", "__pycache__", "__pypackages__"})
 _UTF16_OR_32 = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
@@ -85,11 +86,23 @@ def decode(content: bytes, path: str) -> Raw | Unreadable:
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
+        by_comment = by_cookie(content) if path.endswith(".py") else None
+        if by_comment is not None:
+            return Raw(path, by_comment, first_newline(by_comment))
         byte = content[error.start]
         said = f"byte 0x{byte:02x} at offset {error.start}: {error.reason}"
         message = f"it is not UTF-8 ({said}); configs are opened as UTF-8, so that a run ends in a UnicodeDecodeError"
         return Unreadable(path, "not-utf-8", message)
     return Raw(path, text[1:] if bom else text, first_newline(text), bom)
+
+
+def by_cookie(content: bytes) -> str | None:
+    """Decode a script as the comment in its first two lines says (PEP 263); None without one that fits."""
+    found = re.match(rb"(?:[^\r\n]*\n)?[ \t\f]*#[^\r\n]*?coding[:=][ \t]*([-\w.]+)", content)
+    try:
+        return content.decode(found[1].decode("ascii")) if found else None
+    except (LookupError, ValueError):
+        return None
 
 
 def first_newline(text: str) -> str:

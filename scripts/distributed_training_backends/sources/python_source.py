@@ -1,0 +1,233 @@
+"""Python scripts and notebooks: the calls of Accelerate's and the Trainer's classes, read by `ast` and never run.
+
+The data is {"calls": [{"name", "module", "arguments", "positional", "open", "main", "conditional", "shapes"}],
+"members": [{"enum", "member", "sure"}]}. What only running the script would tell is OPEN; an object that another call
+makes is `Made`, a name of a library `Symbol`. `open` says that a call has arguments that are not known by name, `main`
+that only one process comes there, `conditional` that the script asks first what the library has, or catches a failure;
+`shapes` are those of the arguments of `prepare`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import warnings
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Any
+
+from ..knowledge import history
+from ..model import Extent, Kind
+from .document import OPEN, Document
+from .limits import LimitError, too_deep
+from .notebook import Code, blanked, notebook
+from .python_scopes import Scope, Seen, Walk, dotted_name, followed
+from .python_shapes import shape
+from .python_values import Made, Symbol, Values, keywords
+
+METHODS = frozenset({"prepare", "save_state", "load_state", "save_model", "accumulate", "get_state_dict"})
+_ROOTS = r"accelerate|transformers|trl|sentence_transformers"
+TRAINING = re.compile(r"\w*TrainingArguments|(?:SFT|DPO|GRPO|KTO|PPO|PPOv2|ORPO|CPO|RLOO|Reward|OnlineDPO)Config")
+
+
+def parse_python(path: str, text: str, kind: Kind = "python") -> Document:
+    """Read a script or a notebook. Raises `LimitError`, which names the line where Python's own parser gives up."""
+    code = Code(text)
+    if text.lstrip().startswith("{"):
+        code = notebook(path, text) or code
+    try:
+        tree, code = _parsed(code)
+        return _Reader(path, text, kind, code, tree).document
+    except (RecursionError, MemoryError):
+        raise too_deep() from None
+
+
+def _parsed(code: Code) -> tuple[ast.Module, Code]:
+    try:
+        return _tree(code.text), code
+    except SyntaxError as error:
+        plain = code._replace(text=blanked(code.text))  # an exported notebook keeps its magics
+        if plain.text != code.text and code.places is None:
+            try:
+                return _tree(plain.text), plain
+            except SyntaxError:
+                pass
+        raise _refusal(code, error) from None
+    except ValueError as error:
+        raise LimitError("python-syntax", f"it is no Python script: {error}") from None
+
+
+def _tree(text: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # invalid escapes are the script's business
+        return ast.parse(text)
+
+
+def _refusal(code: Code, error: SyntaxError) -> LimitError:
+    line = error.lineno or 1
+    if code.places is not None:
+        starts = line_starts(code.text)
+        where = f"line {line} of its code cells, {starts and _line(code.text, starts, line).strip()[:60]!r}"
+    else:
+        where = f"line {line}"
+    python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
+    old = "; it looks like Python 2" if "Missing parentheses" in str(error.msg) else ""
+    return LimitError("python-syntax", f"it cannot be parsed: {where}: {error.msg} ({python}){old}")
+
+
+def line_starts(text: str) -> list[int]:
+    """Where the lines of a text begin, as Python counts them."""
+    return [0, *(found.end() for found in re.finditer(r"\r\n?|\n", text))]
+
+
+def _line(text: str, starts: list[int], number: int) -> str:
+    end = starts[number] if number < len(starts) else len(text)
+    return text[starts[number - 1] : end] if number <= len(starts) else ""
+
+
+class Positions:
+    """From the lines and bytes that `ast` counts to code points of the file."""
+
+    def __init__(self, code: Code) -> None:
+        self.code = code
+        self.starts = line_starts(code.text)
+        self._bytes: dict[int, list[int]] = {}
+
+    def offset(self, line: int, column: int) -> int:
+        """The code point at a byte of a line."""
+        start = self.starts[line - 1]
+        if line not in self._bytes:
+            text = _line(self.code.text, self.starts, line)
+            self._bytes[line] = [] if text.isascii() else list(_byte_places(text))
+        places = self._bytes[line]
+        return start + (bisect_right(places, column) - 1 if places else column)
+
+    def extent(self, node: Any) -> Extent:
+        """Where a node stands in the file."""
+        start = self.offset(node.lineno, node.col_offset)
+        return self.code.extent(start, self.offset(node.end_lineno, node.end_col_offset))
+
+
+def _byte_places(line: str) -> Iterator[int]:
+    place = 0
+    for character in line:
+        yield place
+        place += len(character.encode("utf-8", "surrogatepass"))
+    yield place
+
+
+class _Reader:
+    """Makes a document of a tree."""
+
+    def __init__(self, path: str, text: str, kind: Kind, code: Code, tree: ast.Module) -> None:
+        self.walk = Walk(tree)
+        self.known = frozenset(history.branch("accelerate_api.json", ("parameters",)))
+        self.extent = Positions(code).extent
+        self.relatives = {node.name for node, scope in self.walk.classes if self._is_training(node, scope)}
+        self.modules = frozenset(node.name for node, scope in self.walk.classes if is_module(node, scope))
+        named = [(seen, name) for seen in self.walk.calls if (name := self._name(seen))]
+        indices: dict[ast.AST, Made] = {seen.node: Made(name[1], place) for place, (seen, name) in enumerate(named)}
+        self.values = Values(self.extent, indices)
+        calls = [self._call(place, seen, *name) for place, (seen, name) in enumerate(named)]
+        data = {"calls": calls, "members": list(self._members())}
+        self.document = Document(path, kind, "python", text, data, self.values.nodes)
+
+    def _is_training(self, node: ast.ClassDef, scope: Scope) -> bool:
+        return any(TRAINING.fullmatch(dotted_name(base, scope).rpartition(".")[2]) for base in node.bases)
+
+    def _name(self, seen: Seen) -> tuple[str, str] | None:
+        """The library and the name of what is called, if it is one of those that are known."""
+        function = seen.node.func if isinstance(seen.node, ast.Call) else seen.node
+        dotted = dotted_name(function, seen.scope)
+        root, _, name = dotted.partition(".")[0], "", dotted.rpartition(".")[2]
+        if root == "accelerate" and name in self.known:
+            return root, name
+        if dotted:
+            training = root in _ROOTS.split("|") and TRAINING.fullmatch(name)
+            return (root, name) if training else None
+        if isinstance(function, ast.Name) and not seen.scope.bindings(function.id):
+            return self._unbound(function.id)
+        if isinstance(function, ast.Name) and function.id in self.relatives:
+            return "", function.id
+        if isinstance(function, ast.Attribute) and function.attr in METHODS:
+            return (
+                ("accelerate", f"Accelerator.{function.attr}") if self._is_accelerator(function.value, seen) else None
+            )
+        return None
+
+    def _unbound(self, name: str) -> tuple[str, str] | None:
+        """A name that the text does not bind: of `from accelerate import *`, or a part of a script."""
+        if name in self.known and (name[:1].isupper() or self.walk.module.stars):
+            return "accelerate", name
+        return ("transformers", name) if name == "TrainingArguments" else None
+
+    def _is_accelerator(self, node: ast.expr, seen: Seen) -> bool:
+        if isinstance(node, ast.Attribute):
+            return node.attr == "accelerator"
+        if not isinstance(node, ast.Name):
+            return False
+        last, scope = list(followed(node, seen.scope))[-1]
+        made = isinstance(last, ast.Call) and dotted_name(last.func, scope).endswith("Accelerator")
+        return made or node.id == "accelerator"
+
+    def _call(self, place: int, seen: Seen, module: str, name: str) -> dict[str, Any]:
+        node, base = seen.node, ("calls", place)
+        assert isinstance(node, ast.Call)
+        self.values.note(base, node, self.extent(node.func))
+        self.values.note((*base, "arguments"), node)
+        positional = [
+            self.values.value(item, seen.scope, (*base, "positional", number))
+            for number, item in enumerate(node.args)
+            if not isinstance(item, ast.Starred)
+        ]
+        for number, item in enumerate(node.args):
+            self.values.note((*base, "positional", number), item)
+        arguments, known = self._arguments(node, seen, (*base, "arguments"))
+        shapes = [shape(item, seen.scope, self.modules) for item in node.args] if name.endswith(".prepare") else []
+        return {
+            "name": name,
+            "module": module,
+            "arguments": arguments,
+            "positional": positional,
+            "open": not known or len(positional) < len(node.args),
+            "main": seen.guard.main,
+            "conditional": seen.guard.conditional,
+            "shapes": shapes,
+        }
+
+    def _arguments(self, node: ast.Call, seen: Seen, base: tuple[str | int, ...]) -> tuple[dict[str, Any], bool]:
+        """The keywords of a call, those of a known mapping behind two stars too, and whether that is all of them."""
+        found: dict[str, Any] = {}
+        complete = True
+        for keyword, key in keywords(node, self.extent):
+            if keyword.arg is None:
+                more = self.values.value(keyword.value, seen.scope, base)
+                complete = complete and isinstance(more, dict)
+                found |= more if isinstance(more, dict) else {}
+                continue
+            self.values.note((*base, keyword.arg), keyword.value, key)
+            found[keyword.arg] = self.values.value(keyword.value, seen.scope, (*base, keyword.arg))
+        return found, complete
+
+    def _members(self) -> Iterator[dict[str, Any]]:
+        """The members of Accelerate's enumerations that the script names."""
+        place = 0
+        for seen in self.walk.attributes:
+            node = seen.node
+            dotted = dotted_name(node, seen.scope) if isinstance(node, ast.Attribute) and node.attr.isupper() else ""
+            if dotted.startswith("accelerate."):
+                symbol = Symbol.of(dotted)
+                self.values.note(("members", place), node)
+                place += 1
+                sure = not seen.guard.branch and not seen.guard.conditional
+                yield {"enum": symbol.owner, "member": str(symbol), "sure": sure}
+
+
+def is_module(node: ast.ClassDef, scope: Scope) -> bool:
+    """Tell whether a class is a module of torch, or a model of Transformers."""
+    names = [dotted_name(base, scope) for base in node.bases]
+    return any(name.endswith((".Module", ".PreTrainedModel")) for name in names)
+
+
+__all__ = ["METHODS", "OPEN", "TRAINING", "Made", "Symbol", "parse_python"]
