@@ -54,10 +54,10 @@ def compact(answer: Answer) -> str:
     return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
 
 
-def fitting(items: Sequence[Any], given: Arguments) -> list[Any]:
+def fitting(items: Sequence[Any], given: Arguments, share: float = 1) -> list[Any]:
     """As many items, from the offset on, as are asked for and leave room for the rest of the answer; at least one."""
     asked = list(items[given["offset"] : given["offset"] + given["limit"]])
-    room = BUDGETS[given["detail"]]
+    room = BUDGETS[given["detail"]] * share
     for count, item in enumerate(asked):
         room -= len(compact(item).encode("utf-8", "replace")) + 1
         if room < 0 and count:

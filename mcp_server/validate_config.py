@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any
 
 from distributed_training_backends import api
@@ -11,10 +12,11 @@ from distributed_training_backends.mending import settle
 from distributed_training_backends.model import KINDS, Applicability, FileReport, Finding, Report, Severity
 from distributed_training_backends.render.characters import visible
 from distributed_training_backends.render.diff import render_diff
+from distributed_training_backends.render.effective import lines
 from distributed_training_backends.render.redact import redact_report
 from distributed_training_backends.render.style import counted
 
-from .shared import VERSIONS, about, fitting, following, left_out, paging, targets_from
+from .shared import BUDGETS, VERSIONS, about, compact, fitting, following, left_out, paging, targets_from
 from .tool import Answer, Arguments, CallError, Tool, choice, text, whole
 
 PATH = re.compile(r"\s*[\w./\\~:-]{1,200}\.(?:ya?ml|json)\s*", re.IGNORECASE)
@@ -35,7 +37,7 @@ def call(given: Arguments) -> Answer:
     told = [(file, finding) for file, finding in found if full or matters(file, finding)]
     told.sort(key=lambda item: item[1].severity.rank)
     entries = [entry(finding, full) | named(file, given) for file, finding in told]
-    findings = fitting(entries, given)
+    findings = fitting(entries, given, 0.5 if given["effective"] else 1)
     answer: Answer = {
         "summary": " ".join([*sentences(shown, given), *left_out(findings, len(told), given), *about(shown.targets)]),
         "verdict": verdict(shown),
@@ -45,7 +47,19 @@ def call(given: Arguments) -> Answer:
         "total": len(told),
         "next_offset": following(findings, len(told), given),
     }
+    answer |= {"effective": settings(shown, findings, full)} if given["effective"] else {}
     return {**answer, "diff": fixes(report, options)} if full else answer
+
+
+def settings(report: Report, findings: list[dict[str, Any]], full: bool) -> list[str]:
+    """What takes effect, a setting a line, in the room that the findings leave."""
+    if report.effective is None:
+        return ["nothing here is launched by Accelerate"]
+    told = [shortened(line.replace("<text>:", "")) for line in lines(report.effective, full)]
+    room = BUDGETS["full" if full else "concise"] - len(compact({"findings": findings}).encode())
+    sizes = list(accumulate(len(compact({"": line}).encode()) for line in told))
+    kept = sum(size <= room for size in sizes)
+    return [*told[:kept], *([f"{len(told) - kept} more"] if kept < len(told) else [])]
 
 
 def options_from(given: Arguments) -> api.Options:
@@ -53,7 +67,7 @@ def options_from(given: Arguments) -> api.Options:
     names = ("num_processes", "num_machines", "mixed_precision", "consumer")
     context = api.Context(**{name: given[name] for name in names if name in given})
     kind = None if given["kind"] == "auto" else given["kind"]
-    return api.Options(targets_from(given), context, kind)
+    return api.Options(targets_from(given), context, kind, effective=given["effective"])
 
 
 def judged(given: Arguments, options: api.Options) -> Report:
@@ -154,6 +168,7 @@ TOOL = Tool(
         "consumer": choice("auto", "deepspeed", "accelerate", "trainer", description="Who reads a DeepSpeed JSON"),
         "num_processes": whole("Over all machines"),
         "num_machines": whole(),
+        "effective": {"type": "boolean", "default": False, "description": "Also list what takes effect"},
         "mixed_precision": {"type": "string", "enum": ["no", "fp16", "bf16", "fp8"]},
         **VERSIONS,
         **paging(10, 50),
@@ -173,6 +188,7 @@ TOOL = Tool(
             },
         },
         "total": {"type": "integer"},
+        "effective": {"type": "array", "items": text()},
         "next_offset": {"type": "integer", "description": "-1: no more"},
     },
     call=call,

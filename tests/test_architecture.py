@@ -23,7 +23,7 @@ LAYERS = (
     ("sources",),
     ("flow",),
     ("rules",),
-    ("validate", "consumers", "edits", "fix", "schemas", "skill", "triage", "diagnose", "lookup", "convert"),
+    ("validate", "consumers", "edits", "effects", "fix", "schemas", "skill", "triage", "diagnose", "lookup", "convert"),
     ("render",),
     ("installed",),
     ("api",),

@@ -1,12 +1,20 @@
 """What takes effect, and who lost: cases whose values the oracle compares (tests/oracle/effective.py), in small."""
 
+import json
+import re
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
+from distributed_training_backends import api
 from distributed_training_backends.flow import effective
-from distributed_training_backends.model import Context, Extent
+from distributed_training_backends.model import Context, Extent, Report, Severity
 from distributed_training_backends.model_effective import Effective
+from distributed_training_backends.render.dispatch import render
+from distributed_training_backends.render.effective import data_of, lines
+from distributed_training_backends.render.style import Style
+from distributed_training_backends.resources import load_json
 from distributed_training_backends.sources.command import Word, launch_document
 from distributed_training_backends.sources.document import Document
 from distributed_training_backends.sources.yaml_source import parse_yaml
@@ -91,7 +99,7 @@ def test_what_counts(given: dict[str, Any], name: str, value: Any, surface: str)
             {"config": FSDP + "fsdp_config: {fsdp_version: 1}", "flags": "--fsdp_version 2"},
             "argument.fsdp_version", ("file", 1), "command line",
         ),
-        ({"config": FSDP + "monitor_interval: 3"}, "argument.monitor_interval", ("file", 3), "default of its own"),
+        ({"config": FSDP + "monitor_interval: 3"}, "argument.monitor_interval", ("file", 3), "its own default"),
         (
             {"config": DEEPSPEED + "deepspeed_config: {gradient_accumulation_steps: 1}",
              "calls": {"Accelerator": {"gradient_accumulation_steps": 8}}},
@@ -126,3 +134,45 @@ def test_an_argument_that_nothing_takes_up() -> None:
     device = run(DEEPSPEED + NVME).of("argument.offload_optimizer_device")
     assert device is not None
     assert device.reader == "deepspeed_launcher"
+
+
+CONFIG = FSDP + "fsdp_config: {fsdp_version: 2, fsdp_ignored_modules: head, fsdp_use_orig_params: true}\n"
+
+
+def told(**options: Any) -> Report:
+    targets = api.default_targets()
+    return api.validate_text(CONFIG, api.Options(targets, **options), "c.yaml")
+
+
+def test_the_table_for_people_has_what_is_not_default() -> None:
+    text = render(told(effective=True), "text")
+    assert re.search(r"^fsdp_plugin\.fsdp_version +2 +c\.yaml:3:29$", text, re.MULTILINE)
+    assert re.search(r"\nfsdp_plugin\.use_orig_params +null +default +c\.yaml:3:\d+ true \(not read with", text)
+    assert "limit_all_gathers" not in text
+    assert "limit_all_gathers" in render(told(effective=True), "text", Style(least=Severity.INFO))
+
+
+def test_the_report_fits_its_schema() -> None:
+    report = json.loads(render(told(effective=True, compare="1.9.0"), "json"))
+    Draft202012Validator(load_json("schemas/report.schema.json")).validate(report)
+    assert {"effective", "comparison"} <= report.keys()
+    assert {"effective", "comparison"} & json.loads(render(told(), "json")).keys() == set()
+
+
+def test_an_upgrade_that_makes_a_setting_read() -> None:
+    text = render(told(compare="1.9.0"), "text")
+    assert "Going from Accelerate 1.9.0 to 1.15.0 changes" in text
+    assert "fsdp_plugin.ignored_modules: null [default] -> head [c.yaml:3:54]" in text
+    assert "finding goes: c.yaml:3: warning[ACC020]" in text
+
+
+def test_nothing_changes_between_equal_releases() -> None:
+    assert "changes nothing in this run" in render(told(compare="1.15.0"), "text")
+
+
+def test_secrets_of_the_environment_are_masked() -> None:
+    found = run(FSDP, variables={"HF_TOKEN": "hf_abcdefghijklmnopqrst", "WANDB_API_KEY": "0123456789"})
+    text = "\n".join(lines(found, full=True)) + json.dumps(data_of(found))
+    assert "variable.HF_TOKEN = ***" in text
+    assert "hf_abc" not in text
+    assert "0123456789" not in text

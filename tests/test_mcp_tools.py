@@ -231,7 +231,8 @@ def test_default_answers_keep_to_the_budget() -> None:
     longest["diagnose_failure"] += [{"symptom": symptom} for symptom in SYMPTOMS]
     longest["diagnose_failure"].append({"log": LOG * 400, "config": large(900), "deepspeed_config": DEEPSPEED})
     for cases in all_cases().values():
-        longest["validate_config"] += [{"config": example.files[0][1]} for example in cases]
+        configs = [{"config": example.files[0][1]} for example in cases]
+        longest["validate_config"] += [*configs, *({**one, "effective": True} for one in configs)]
     for tool, calls in longest.items():
         for arguments in calls:
             text = text_of(answered(tool, arguments))
@@ -241,13 +242,13 @@ def test_default_answers_keep_to_the_budget() -> None:
 @pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize("detail", ["concise", "full"])
 def test_answers_are_as_their_schema_says(tool: str, detail: str) -> None:
-    given = {
-        "validate_config": {"config": ACCELERATE},
+    calls: dict[str, dict[str, Any]] = {
+        "validate_config": {"config": ACCELERATE, "effective": True},
         "diagnose_failure": {"log": LOG, "config": ACCELERATE},
         "triage_backend": EIGHT,
         "lookup_reference": {"query": "zero stage 3"},
-    }[tool]
-    answer = answered(tool, {**given, "detail": detail, "limit": 2}).structured_content
+    }
+    answer = answered(tool, {**calls[tool], "detail": detail, "limit": 2}).structured_content
     Draft202012Validator(TOOLS[tool].outputs).validate(answer)
     assert next(iter(answer)) == "summary"
     assert "\x1b" not in json.dumps(answer)
@@ -389,3 +390,11 @@ async def test_calls_at_once_do_not_disturb_each_other(client: Client) -> None:
 
 def test_a_tool_is_registered_once_it_is_a_row() -> None:
     assert set(app.TOOLS) == {tool.name for tool in app.TOOLS.values()}
+
+
+async def test_what_takes_effect_is_told_when_asked(client: Client) -> None:
+    answer = await call(client, "validate_config", {"config": ACCELERATE, "effective": True})
+    assert "fsdp_plugin.fsdp_version = 2 [10:17]" in answer["effective"]
+    assert "effective" not in await call(client, "validate_config", {"config": ACCELERATE})
+    lone = await call(client, "validate_config", {"config": DEEPSPEED, "effective": True})
+    assert lone["effective"] == ["nothing here is launched by Accelerate"]

@@ -83,6 +83,8 @@ def steps(home: Path) -> list[Step]:
         # Times of a shared machine prove nothing, so that they are printed and do not decide
         Step("budgets", [python, "tools/bench.py", *with_oracle(oracle["DTB_ORACLE_HOME"])], decides=False),
         Step("oracle's own tests", [python, "-m", "pytest", "tests/oracle"], oracle),
+        Step("what takes effect", [python, "-m", "tests.oracle.effective", "--cases", "60"], oracle),
+        Step("upgrades", [python, "-m", "tests.oracle.upgrades", "--quick"], oracle),
         Step("liveness", [python, "-m", "tests.oracle.liveness", "--quick"], oracle),
         Step("triage", [python, "-m", "tests.oracle.triage", "--minutes", "1.2"], oracle),
         Step("agreement", [python, "-m", "tests.oracle.agreement", "--minutes", LEFT], oracle),

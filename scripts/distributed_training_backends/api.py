@@ -163,7 +163,12 @@ def judged(sources: Sequence[Document | Unreadable], options: Options, read: Rea
         Unit(document, companion if isinstance(companion, Document) else None, id(document) not in linked)
         for document, companion in zip(documents, companions, strict=True)
     ]
-    return Report(options.targets, (*validate.judge(units, options), *failed))
+    report = Report(options.targets, (*validate.judge(units, options), *failed))
+    if options.effective or options.compare:
+        from . import effects
+
+        return effects.added(report, units, options)
+    return report
 
 
 def absent_features() -> frozenset[str]:

@@ -47,6 +47,8 @@ def _check_together(args: argparse.Namespace) -> None:
         raise common.UsageError("give a file, a directory, or - for standard input (see --help)")
     if args.output_file in ("", "-"):
         raise common.UsageError("--output-file wants the name of a file; without it the result goes to standard output")
+    if args.output_format in ("sarif", "github") and (args.explain_effective or args.compare_accelerate):
+        raise common.UsageError("what takes effect is told as text or json")
     if args.unsafe_fixes and not (args.fix or args.diff):
         raise common.UsageError("--unsafe-fixes says what --fix and --diff may do; give one of them too")
     if args.output_format != "text" and (args.diff or args.statistics):
@@ -64,10 +66,23 @@ def build_parser() -> common.Parser:
     parser.add_argument("--skip-unknown", action="store_true", help="pass over files that are no config of these kinds")
     common.add_target_arguments(parser)
     common.add_context_arguments(parser)
+    _add_effect_arguments(parser)
     _add_rule_arguments(parser)
     _add_fix_arguments(parser)
     _add_output_arguments(parser)
     return parser
+
+
+def _add_effect_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what takes effect (of all that is given, as one run)")
+    group.add_argument(
+        "--explain-effective",
+        action="store_true",
+        help="each setting, who set it, who lost (--verbose: all)",
+    )
+    group.add_argument(
+        "--compare-accelerate", metavar="X.Y.Z", type=common.release, help="what going on from that release changes"
+    )
 
 
 def _add_rule_arguments(parser: argparse.ArgumentParser) -> None:

@@ -32,6 +32,8 @@ def options_from(args: argparse.Namespace) -> api.Options:
         ignore=ignore,
         check_imports=args.check_imports,
         skip_unknown=args.skip_unknown,
+        effective=args.explain_effective,
+        compare=args.compare_accelerate,
     )
 
 
@@ -95,6 +97,8 @@ def show(report: Report, args: argparse.Namespace) -> None:
 
     least = Severity.ERROR if args.quiet else Severity.INFO if args.verbose else Severity.WARNING
     check_output_file(args.output_file, report)
+    if (args.explain_effective or args.compare_accelerate) and not (report.effective or report.comparison):
+        common.note("nothing in what was given is launched by Accelerate, so that nothing is told about its effect")
     if not report.files:
         common.note(f"no config found in {', '.join(args.paths)}")
     style = common.style_for(args.output_file, least=least, statistics=args.statistics)

@@ -2,7 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+
+if TYPE_CHECKING:
+    from .model_effective import Comparison, Effective
 
 Pointer = tuple[str | int, ...]
 Kind = Literal[
@@ -146,10 +149,12 @@ class FileReport(NamedTuple):
 
 
 class Report(NamedTuple):
-    """The answer to one call: the targets and a report for each file."""
+    """The answer to one call: the targets, a report for each file, and what takes effect, if that was asked for."""
 
     targets: Targets
     files: tuple[FileReport, ...]
+    effective: "Effective | None" = None
+    comparison: "Comparison | None" = None
 
     def total(self, severity: Severity) -> int:
         """Count the findings of one severity over all files."""

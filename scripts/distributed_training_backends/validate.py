@@ -33,6 +33,7 @@ class Options(NamedTuple):
     """How to judge: the targets, the context, a forced kind, and which codes to show (prefixes of codes).
 
     `skip_unknown` passes over files of no known kind.
+    `effective` asks for what takes effect, `compare` for what differs from that with another release of Accelerate.
     `absent` names the features (data/packages.json) whose package the interpreter lacks; None if nobody looked.
     """
 
@@ -44,6 +45,8 @@ class Options(NamedTuple):
     check_imports: bool = False
     absent: frozenset[str] | None = None
     skip_unknown: bool = False
+    effective: bool = False
+    compare: str | None = None
 
 
 class Unit(NamedTuple):

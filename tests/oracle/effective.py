@@ -1,7 +1,6 @@
 """What the validator says takes effect, setting by setting, against the real launcher and plugins.
 
     python -m tests.oracle.effective [--cases 300] [--release 1.15.0 …] [--seed 6] [--show 40]
-    python -m tests.oracle.effective --upgrades
 
 Runs are drawn from dense tables: file, flags, environment and constructor arguments. A setting is one argument of the
 launcher, one variable, one field of torchrun, or one field of a plugin. Open settings are counted apart.
@@ -32,12 +31,13 @@ from distributed_training_backends.sources.reading import decode
 RELEASES = ("0.30.1", "0.34.2", "1.4.0", "1.8.1", "1.12.0", "1.15.0")
 WANTED = 0.98
 GPUS = 8
-# How the launcher was called, a path of the machine, and what `prepare` reads only later.
+# How the launcher was called, a path of the machine, what `prepare` reads only later, and torchao's own object.
 NOT_SETTINGS = (
     "argument.config_file",
     "argument.nondefault",
     "variable.PYTHONPATH",
     "deepspeed_plugin.transformer_moe_cls_names",
+    "ao_recipe_handler.config",
 )
 DTYPES = {"torch.bfloat16": "bf16", "torch.float16": "fp16", "torch.float32": "fp32"}
 POLICIES = {"transformer_auto_wrap_policy": "TRANSFORMER_BASED_WRAP", "size_based_auto_wrap_policy": "SIZE_BASED_WRAP"}
@@ -173,6 +173,11 @@ class Tally(NamedTuple):
 MISSING = "(not there)"
 
 
+def equal(one: Any, other: Any) -> bool:
+    """Tell whether a value of ours is the one that the oracle tells as JSON."""
+    return bool(json.loads(json.dumps(one, default=str)) == other) and isinstance(one, bool) == isinstance(other, bool)
+
+
 def compare(run: Drawn, number: int, release: str, oracle: Oracle, tally: Tally) -> None:
     """Compare one run."""
 
@@ -190,7 +195,7 @@ def compare(run: Drawn, number: int, release: str, oracle: Oracle, tally: Tally)
         one, other = said.get(name, MISSING), real.get(name, MISSING)
         if one is OPEN:
             tally.counts["open"] += 1
-        elif json.loads(json.dumps(one, default=str)) == other and isinstance(one, bool) == isinstance(other, bool):
+        elif equal(one, other):
             tally.counts["equal"] += 1
             tally.counts[name.partition(".")[0]] += 1
         else:

@@ -69,7 +69,7 @@ def from_file(config: Config, found: Fields) -> Config:
     for name, path in MAPPED.items():
         if name not in found or path not in config:
             continue
-        if config[path].value == "auto":
+        if config[path].value == "auto" and found[name].value is not None:
             config[path] = found[name]._replace(losers=())
         value = config[path].value
         if value is not None and value != "auto" and config[path].surface != found[name].surface:

@@ -131,10 +131,10 @@ def beaten(launch: Launch) -> Iterator[tuple[str, str, Loser]]:
 def why_beaten(launch: Launch, name: str, arg: Arg) -> str:
     """Why an entry of the config does not decide an argument of its name."""
     if getattr(launch.context, name, None) is not None or arg.document not in (None, launch.document):
-        return "the command line counts more than the config"
+        return "the command line counts more"
     if arg.pointer is not None:
         return "another entry of the config sets the same argument"
-    return "the option has a default of its own, and only options without a value are filled from here"
+    return "the option has its own default, which a file cannot change"
 
 
 def threads(run: Run, found: Mapping[str, Setting]) -> dict[str, Setting]:

@@ -69,7 +69,9 @@ def rendezvous(run: Run, arguments: Arguments, several: bool) -> Iterator[Settin
     ip, port = arguments["main_process_ip"], default_port(run, arguments["main_process_port"])
     configs, alone = parsed(conf.value), not several and port.value is None and backend.value == "static"
     rank = arguments["machine_rank"].value if several else 0
-    endpoint = ip.becomes(f"{ip.value}:{port.value}") if several else port.becomes(f"127.0.0.1:{port.value}")
+    endpoint = port.becomes(f"{ip.value if several else '127.0.0.1'}:{port.value}")
+    if several and ip.state != "default" and port.state != "open":
+        endpoint = ip.becomes(endpoint.value)
     if backend.value != "static" and (not several or arguments["same_network"].value):
         endpoint = Setting("", "")
     if alone:
@@ -135,7 +137,8 @@ def deepspeed_command(run: Run, arguments: Arguments) -> list[str]:
     else:
         words += ["--num_gpus", str(each(value["num_processes"], value["num_machines"]))]
     port = default_port(run, arguments["main_process_port"]).value
-    words += ["--master_addr", str(value["main_process_ip"])] if value["main_process_ip"] else []
+    addressed = value["main_process_ip"] and run.covers("0.29.0..")
+    words += ["--master_addr", str(value["main_process_ip"])] if addressed else []
     words += ["--master_port", str(port)]
     words += ["--module"] if value.get("module") else ["--no_python"] if value.get("no_python") else []
     return [*words, *[word for word in script(run) if word not in (PYTHON, "-m")]]

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from ..knowledge import accelerate_api as api
 from ..model_effective import Setting
 from . import effective_deepspeed
+from .arguments import Arg
 from .effective_plugins import ARGUMENT_WINS, Fields, Variables, chosen, fields, number, typed
-from .effective_run import Run
+from .effective_run import Run, setting_at
 
 STATE_CONFIGS = {
     "FULL_STATE_DICT": ("FullStateDictConfig", "FullOptimStateDictConfig", "offload_to_cpu=True, rank0_only=True"),
@@ -20,7 +21,14 @@ RECIPES = {
     "TE": ("TERecipeKwargs", "te_recipe_handler"),
     "MSAMP": ("MSAMPRecipeKwargs", "msamp_recipe_handler"),
 }
+ONE_CLASS = ("FP8RecipeKwargs", "fp8_recipe_handler")
 OPEN_BACKEND = Setting("accelerator.fp8_backend", "torchao, Transformer Engine or MS-AMP, as installed", state="open")
+OWNERS = {
+    "FullyShardedDataParallelPlugin": ("fsdp", "ACCELERATE_USE_FSDP"),
+    "MegatronLMPlugin": ("megatron", "ACCELERATE_USE_MEGATRON_LM"),
+    "DeepSpeedPlugin": ("deepspeed", "ACCELERATE_USE_DEEPSPEED"),
+}
+PARADIGMS = ("cpu", "use_deepspeed", "use_fsdp", "use_megatron_lm", "use_tp", "multi_gpu", "tpu")
 HANDLERS = {
     "tp": "TorchTensorParallelConfig",
     "cp": "TorchContextParallelConfig",
@@ -30,11 +38,7 @@ HANDLERS = {
 
 def worker(run: Run, variables: Variables, started: Mapping[str, Setting]) -> Iterator[Setting]:
     """The settings inside the training script."""
-    plugins = {
-        "fsdp": switched(run, variables, "FullyShardedDataParallelPlugin", "ACCELERATE_USE_FSDP"),
-        "megatron": switched(run, variables, "MegatronLMPlugin", "ACCELERATE_USE_MEGATRON_LM"),
-        "deepspeed": switched(run, variables, "DeepSpeedPlugin", "ACCELERATE_USE_DEEPSPEED"),
-    }
+    plugins = {name: switched(run, variables, owner, variable) for owner, (name, variable) in OWNERS.items()}
     processes = world(run, variables, started)
     kind = kind_of_run(run, variables, processes, plugins)
     yield kind
@@ -52,9 +56,9 @@ def worker(run: Run, variables: Variables, started: Mapping[str, Setting]) -> It
     if kind.value == "MEGATRON_LM":
         yield from megatron(run, variables, precision).values()
     yield accumulation(run, variables)
-    yield from parallelism(run, variables, processes)
+    yield from parallelism(run, variables, processes if str(kind.value).startswith("MULTI_") else None)
     if precision.value == "fp8":
-        yield from recipe(run, variables)
+        yield from recipe(run, variables, precision)
 
 
 def switched(run: Run, variables: Variables, owner: str, variable: str) -> bool:
@@ -91,7 +95,7 @@ def world(run: Run, variables: Variables, started: Mapping[str, Setting]) -> Set
 
 def kind_of_run(run: Run, variables: Variables, processes: Setting, plugins: Mapping[str, bool]) -> Setting:
     """`distributed_type`, which the worker works out for itself."""
-    found = Setting("accelerator.distributed_type", "NO", "launcher", state="set")
+    found = kind_given(run)
     if on_cpu(run, variables):
         several = isinstance(processes.value, int) and processes.value > 1
         return found._replace(value="MULTI_CPU" if several or run.launch.elastic else "NO")
@@ -107,6 +111,18 @@ def kind_of_run(run: Run, variables: Variables, processes: Setting, plugins: Map
         return found._replace(value="FSDP")
     wanted = run.launch.distributed_type
     return found._replace(value=wanted if str(wanted).startswith("MULTI_") and wanted != "MULTI_CPU" else "MULTI_GPU")
+
+
+def kind_given(run: Run) -> Setting:
+    """Where the kind of run comes from: a constructor, an option, or the file."""
+    name, launch = "accelerator.distributed_type", run.launch
+    called = next((run.calls[owner].place for owner in OWNERS if owner in run.calls), None)
+    if called is not None:
+        return Setting(name, "NO", "python", called, state="set")
+    option = next((launch.arguments[one] for one in PARADIGMS if launch.arguments.get(one, Arg(None)).value), Arg(None))
+    pointer = option.pointer or ("distributed_type",)
+    document = option.document or launch.document
+    return setting_at(name, "NO", document, pointer) if document.has(*pointer) else Setting(name, "NO", "launcher")
 
 
 def argument_of(run: Run, owner: str, name: str) -> Setting | None:
@@ -182,10 +198,11 @@ def fsdp(run: Run, variables: Variables, precision: Setting) -> Fields:
             value="SHARDED_STATE_DICT" if second else "FULL_STATE_DICT", state="default"
         )
     unset = state.surface == "python" and run.covers("..0.33.0")  # made only of the variable then
+    unset = unset or (state.value == "SHARDED_STATE_DICT" and run.covers("..0.30.0"))
     model, optimizer, options = STATE_CONFIGS.get("" if unset else state.value, ("", "", ""))
     for name, made in (("state_dict_config", model), ("optim_state_dict_config", optimizer)):
         if found[name].value is None and made:
-            found[name] = state._replace(name=f"fsdp_plugin.{name}", value=f"{made}({options})", losers=())
+            found[name] = Setting(f"fsdp_plugin.{name}", f"{made}({options})")
     return found
 
 
@@ -201,7 +218,7 @@ def megatron(run: Run, variables: Variables, precision: Setting) -> Fields:
     return found
 
 
-def parallelism(run: Run, variables: Variables, processes: Setting) -> Iterator[Setting]:
+def parallelism(run: Run, variables: Variables, processes: Setting | None) -> Iterator[Setting]:
     """`ParallelismConfig` with its handlers."""
     owner = "ParallelismConfig"
     if not api.parameters(owner, run.release) or not switched(
@@ -210,7 +227,7 @@ def parallelism(run: Run, variables: Variables, processes: Setting) -> Iterator[
         return
     found = fields(run, variables, owner, "parallelism_config")
     sizes = {name: setting for name, setting in found.items() if name.endswith("_size")}
-    if all(setting.value == 1 for setting in sizes.values()):
+    if processes is not None and all(setting.value == 1 for setting in sizes.values()):
         replicas = found["dp_replicate_size"]
         found["dp_replicate_size"] = processes._replace(name=replicas.name, losers=replicas.beaten("all sizes are 1"))
     for short, handler in HANDLERS.items():
@@ -231,20 +248,16 @@ def sequence(name: str, inner: Fields) -> Setting:
     return setting.becomes(None) if setting.value == "None" else setting
 
 
-def recipe(run: Run, variables: Variables) -> Iterator[Setting]:
+def recipe(run: Run, variables: Variables, precision: Setting) -> Iterator[Setting]:
     """The recipe for FP8: one that is given, else of the back-end that is named, else of what is installed."""
-    given = [row for row in (*RECIPES.values(), ("FP8RecipeKwargs", "fp8_recipe_handler")) if row[0] in run.calls]
-    if run.covers("..1.3.0"):
-        found = (
-            fields(run, variables, "FP8RecipeKwargs", "fp8_recipe_handler") if given or run.covers("0.34.0..") else {}
-        )
-        known = found and found["backend"].value is not None
-        yield from found.values() if known else [OPEN_BACKEND] if found else ()
-        return
+    how = next(one for spans, one in run.table("recipes").items() if run.covers(spans))
+    given = next((row for row in (*RECIPES.values(), ONE_CLASS) if row[0] in run.calls), None)
     backend = variables.get("ACCELERATE_FP8_BACKEND")
-    named = RECIPES.get(str(backend.value).upper()) if backend is not None else None
-    if given or named:
-        owner, title = given[0] if given else named or ("", "")
-        yield from fields(run, variables, owner, title).values()
-    else:
-        yield OPEN_BACKEND
+    named = RECIPES.get(str(backend.value).upper()) if backend is not None and how == "named" else None
+    owner, title = given or named or (ONE_CLASS if how == "one class" else ("", ""))
+    found = fields(run, variables, owner, title) if owner else {}
+    if "config" in found and found["config"].value is None:
+        del found["config"]  # torchao's own object, made of the other fields
+    automatic = how in ("installed", "named") or (how == "argument" and precision.surface == "python")
+    unknown = found["backend"].value is None if how == "one class" else not found and automatic
+    yield from [OPEN_BACKEND] if unknown else found.values()

@@ -16,7 +16,17 @@ def report_data(report: Report) -> dict[str, Any]:
         "targets": dict(report.targets.items()),
         "files": [_file(file) for file in report.files],
         "summary": {"files": len(report.files), "errors": errors, "warnings": warnings, "infos": infos},
+        **_effects(report),
     }
+
+
+def _effects(report: Report) -> dict[str, Any]:
+    if report.effective is None and report.comparison is None:
+        return {}
+    from .effective import comparison_data, data_of
+
+    found = {"effective": data_of(report.effective)} if report.effective else {}
+    return {**found, **({"comparison": comparison_data(report.comparison)} if report.comparison else {})}
 
 
 def render_json(report: Report) -> str:

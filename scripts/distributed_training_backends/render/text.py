@@ -15,6 +15,12 @@ _HOW = {Applicability.SAFE: " (--fix does it)", Applicability.UNSAFE: " (--unsaf
 def render_text(report: Report, style: Style) -> str:
     """Write the whole report."""
     blocks = [block for file in report.files for block in _file_blocks(file, style)]
+    if report.effective or report.comparison:
+        from .effective import comparison_text, text_of
+
+        full = style.least is Severity.INFO
+        blocks += [text_of(report.effective, style, full)] if report.effective else []
+        blocks += [comparison_text(report.comparison, style)] if report.comparison else []
     summary = summary_of(report, style)
     return "\n".join([*blocks, *([summary] if summary else [])])
 

@@ -1,0 +1,165 @@
+"""What takes effect, as text for people, as lines for tools, and as JSON (data/schemas/report.schema.json)."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from ..model import Finding, Place
+from ..model_effective import Change, Comparison, Effective, Loser, Setting
+from .characters import visible
+from .redact import redact
+from .style import Style, counted
+
+WIDEST = 44  # of the column of names; longer ones push the line out
+INNER = ("argument", "variable")  # steps on the way to the workers, shown where something is lost on them
+
+
+def text_of(effective: Effective, style: Style, full: bool) -> str:
+    """A table: setting, value, who set it, who lost and why."""
+    shown = chosen(effective, full)
+    rows = [(one.name, value_of(one), origin(one), " · ".join(losses(one))) for one in shown]
+    head = f"What takes effect with Accelerate {effective.release} (route: {effective.route})"
+    more = len(effective.settings) - len(shown)
+    note = [f"{counted(more, 'setting')} more with --verbose: defaults, and steps on the way"] if more else []
+    return "\n".join([style.paint(head, "bold"), *table([("setting", "value", "set by", "lost"), *rows]), *note, ""])
+
+
+def chosen(effective: Effective, full: bool) -> list[Setting]:
+    """The settings to show: all, or what is not default, and on the way to the workers only what gets lost."""
+    if full:
+        return list(effective.settings)
+    shown: list[Setting] = []
+    told: set[tuple[Place | None, str]] = set()
+    for one in effective.settings:
+        lost = {(loser.place, loser.reason) for loser in one.losers}
+        unread = one.layer == "argument" and one.state == "set" and not one.reader
+        if one.told and (one.layer not in INNER or unread or lost - told):
+            shown.append(one)
+        told |= lost
+    return shown
+
+
+def table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Rows in columns, without blanks at the ends of lines."""
+    widths = [min(WIDEST, max(len(row[column]) for row in rows)) for column in range(len(rows[0]))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def value_of(setting: Setting) -> str:
+    """A value on one line; open ones say what they depend on."""
+    text = masked(setting.name, setting.value)
+    return f"open: {text}" if setting.state == "open" else text
+
+
+def masked(name: str, value: Any) -> str:
+    """A value as JSON writes it, without secrets: a variable's name tells of what it holds."""
+    text = value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False, default=str)
+    head = f"{name.rpartition('.')[2]}="
+    return visible(redact(head + text)[len(head) :])
+
+
+def origin(setting: Setting | Loser) -> str:
+    """Who set it: a place in what was given, or the surface."""
+    return where(setting.place) if setting.place else setting.surface
+
+
+def where(place: Place) -> str:
+    """A place as editors take it."""
+    return visible(f"{place.path}:{place.line}:{place.column}")
+
+
+def losses(setting: Setting) -> Iterator[str]:
+    """Who lost, and an argument that nothing reads."""
+    if setting.layer == "argument" and setting.state == "set" and not setting.reader:
+        yield "nothing on this route reads it"
+    for one in setting.losers:
+        yield f"{origin(one)} {masked(setting.name, one.value)} ({one.reason})"
+
+
+def lines(effective: Effective, full: bool) -> list[str]:
+    """One line for each setting."""
+    return [line(one) for one in chosen(effective, full)]
+
+
+def line(setting: Setting) -> str:
+    """A setting in one line."""
+    lost = "".join(f"; lost: {one}" for one in losses(setting))
+    return f"{setting.name} = {value_of(setting)} [{origin(setting)}]{lost}"
+
+
+def data_of(effective: Effective) -> dict[str, Any]:
+    """Every setting as plain data."""
+    settings = [setting_data(one) for one in effective.settings]
+    return {"accelerate": effective.release, "route": effective.route, "settings": settings}
+
+
+def setting_data(setting: Setting) -> dict[str, Any]:
+    """One setting as plain data."""
+    shown = {"name": setting.name, "value": plain(setting.name, setting.value), "surface": setting.surface}
+    shown |= {"place": origin(setting) if setting.place else None, "state": setting.state, "reader": setting.reader}
+    return {**shown, "lost": [loser_data(setting.name, one) for one in setting.losers]}
+
+
+def loser_data(name: str, one: Loser) -> dict[str, Any]:
+    """One of those who lost."""
+    place = origin(one) if one.place else None
+    return {"surface": one.surface, "value": plain(name, one.value), "place": place, "reason": one.reason}
+
+
+def plain(name: str, value: Any) -> Any:
+    """A value that JSON can hold; texts without secrets."""
+    return value if value is None or isinstance(value, (bool, int, float)) else masked(name, value)
+
+
+def comparison_text(comparison: Comparison, style: Style) -> str:
+    """What an upgrade changes."""
+    head = f"Going from Accelerate {comparison.before} to {comparison.after} changes"
+    rows = [change_line(one) for one in comparison.changes]
+    rows += [f"finding appears: {finding_line(one)}" for one in comparison.appear]
+    rows += [f"finding goes: {finding_line(one)}" for one in comparison.go]
+    return "\n".join([style.paint(head if rows else f"{head} nothing in this run", "bold"), *rows, ""])
+
+
+def change_line(change: Change) -> str:
+    """One setting before and after."""
+    before, after = (side(one) for one in (change.before, change.after))
+    return f"{change.name}: {before} -> {after}"
+
+
+def side(setting: Setting | None) -> str:
+    """One side of a change."""
+    if setting is None:
+        return "not there"
+    unread = setting.layer in INNER and not setting.reader
+    return f"{value_of(setting)} [{origin(setting)}]{' (read by nothing)' if unread else ''}"
+
+
+def finding_line(finding: Finding) -> str:
+    """A finding in one line."""
+    place = finding.place
+    return visible(redact(f"{place.path}:{place.line}: {finding.severity.value}[{finding.code}] {finding.message}"))
+
+
+def comparison_data(comparison: Comparison) -> dict[str, Any]:
+    """A comparison as plain data."""
+    return {
+        "before": comparison.before,
+        "after": comparison.after,
+        "settings": [
+            {"name": one.name, "before": maybe(one.before), "after": maybe(one.after)} for one in comparison.changes
+        ],
+        "findings": [*found("appears", comparison.appear), *found("goes", comparison.go)],
+    }
+
+
+def maybe(setting: Setting | None) -> dict[str, Any] | None:
+    """A side of a change as plain data."""
+    return None if setting is None else setting_data(setting)
+
+
+def found(change: str, findings: Iterable[Finding]) -> Iterator[dict[str, Any]]:
+    """Findings that appear or go, as plain data."""
+    for finding in findings:
+        place, severity = where(finding.place), finding.severity.value
+        yield {"change": change, "code": finding.code, "severity": severity, "place": place}

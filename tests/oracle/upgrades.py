@@ -1,0 +1,127 @@
+"""What an upgrade of Accelerate changes in ten runs, each line confirmed by both real releases.
+
+    python -m tests.oracle.upgrades [--quick]
+
+A line holds when each release gives the setting the value that its side of the line says, or does not have it. What
+the releases do differently and no line says is printed too, and fails. A finding that appears or goes as an error holds
+when the one release refuses the run and the other does not.
+"""
+
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+from tests.oracle import environment
+from tests.oracle.client import Answer, Oracle
+from tests.oracle.effective import MISSING, NOT_SETTINGS, documents, equal, question, theirs
+from tests.oracle.effective_runs import Drawn
+
+from distributed_training_backends import api, effects
+from distributed_training_backends.model_effective import Change, Comparison, Setting
+from distributed_training_backends.render.effective import change_line, finding_line
+from distributed_training_backends.validate import Unit
+
+RELEASES = ("1.12.0", "1.13.0", "1.14.0", "1.15.0")
+FSDP2 = {"distributed_type": "FSDP", "num_processes": 4, "fsdp_config": {"fsdp_version": 2}}
+MEGATRON = {"distributed_type": "MEGATRON_LM", "num_processes": 4, "mixed_precision": "bf16"}
+CPU = {"distributed_type": "MULTI_CPU", "num_processes": 2, "use_cpu": True}
+FP8 = {"distributed_type": "MULTI_GPU", "num_processes": 2, "mixed_precision": "fp8"}
+SP = {"parallelism_config_sp_size": 2, "parallelism_config_dp_shard_size": 2}
+RUNS = {
+    "FSDP1": Drawn({"distributed_type": "FSDP", "num_processes": 4, "mixed_precision": "bf16"}),
+    "FSDP2 with checkpointing": Drawn(
+        {**FSDP2, "fsdp_config": {"fsdp_version": 2, "fsdp_activation_checkpointing": True}}
+    ),
+    "FSDP2 with tensor parallelism only": Drawn({**FSDP2, "parallelism_config": {"parallelism_config_tp_size": 4}}),
+    "FSDP2 with context and sequence parallelism": Drawn(
+        {**FSDP2, "parallelism_config": {"parallelism_config_cp_size": 2, "parallelism_config_sp_size": 2}}
+    ),
+    "Megatron-LM": Drawn({**MEGATRON, "megatron_lm_config": {"megatron_lm_tp_degree": 2}}),
+    "Megatron-LM with a key of 1.13": Drawn(
+        {**MEGATRON, "megatron_lm_config": {"megatron_lm_context_parallel_size": 4}}
+    ),
+    "processes on CPUs": Drawn(CPU),
+    "FP8 by torchao": Drawn({**FP8, "fp8_config": {"backend": "AO"}}),
+    "DeepSpeed with sequence parallelism": Drawn(
+        {"distributed_type": "DEEPSPEED", "num_processes": 4, "parallelism_config": SP}
+    ),
+    "one process": Drawn({"distributed_type": "NO", "dynamo_config": {"dynamo_backend": "eager"}}),
+}
+
+
+def compared(run: Drawn, before: str, after: str) -> Comparison:
+    """What the validator says of the upgrade."""
+    found = documents(run)
+    units = [Unit(document) for document in found if document.kind == "accelerate"]
+    options = api.Options(api.default_targets()._replace(accelerate=after), compare=before)
+    report = effects.added(api.validate_text(found[0].text, options, "config.yaml"), units, options)
+    assert report.comparison is not None
+    return report.comparison
+
+
+def holds(change: Change, name: str, before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Tell whether both releases say so."""
+    return side(change.before, before.get(name, MISSING)) and side(change.after, after.get(name, MISSING))
+
+
+def side(setting: Setting | None, real: Any) -> bool:
+    """Tell whether one side of a line is so."""
+    return real == MISSING if setting is None else setting.state == "open" or equal(setting.value, real)
+
+
+def untold(before: dict[str, Any], after: dict[str, Any], told: set[str]) -> Iterator[str]:
+    """What the releases do differently and no line says; options that came or went unset are no difference."""
+    for name in sorted({*before, *after} - told - set(NOT_SETTINGS)):
+        one, other = before.get(name, MISSING), after.get(name, MISSING)
+        came = name.startswith("argument.") and MISSING in (one, other)
+        if one != other and not came:
+            yield f"{name}: {one!r} -> {other!r}"
+
+
+def judged(comparison: Comparison, before: Answer, after: Answer) -> Iterator[tuple[str, bool]]:
+    """The lines of a comparison, each with whether it holds."""
+    was, now = theirs(before), theirs(after)
+    built = [answer["verdict"] == "accepted" for answer in (before, after)]
+    for finding, wanted in [*((one, False) for one in comparison.appear), *((one, True) for one in comparison.go)]:
+        if finding.severity.value == "error":
+            yield f"finding {'goes' if wanted else 'appears'}: {finding_line(finding)}", built == [not wanted, wanted]
+    if was is None or now is None:
+        return
+    both = all(built)
+    told = {change.name for change in comparison.changes}
+    for change in comparison.changes:
+        if both or change.name.startswith(("argument.", "variable.", "torchrun.", "command.")):
+            yield change_line(change), holds(change, change.name, was, now)
+    worker = [name for name in {*was, *now} if not name.startswith(("argument.", "variable.", "torchrun.", "command."))]
+    ignored = told | (set() if both else set(worker))
+    yield from ((f"not told: {line}", False) for line in untold(was, now, ignored))
+
+
+def lines(oracles: dict[str, Oracle], upgrades: list[tuple[str, str]]) -> Iterator[tuple[str, str, str, bool]]:
+    """(run, upgrade, line, whether it holds) of everything."""
+    for name, run in RUNS.items():
+        for before, after in upgrades:
+            answers = [oracles[release].ask(question(run)) for release in (before, after)]
+            for line, good in judged(compared(run, before, after), *answers):
+                yield name, f"{before} -> {after}", line, good
+
+
+def main() -> int:
+    """Print every line; with --quick of the whole way only."""
+    way = [(RELEASES[0], RELEASES[-1])]
+    upgrades = way if "--quick" in sys.argv else [*pairwise(RELEASES), *way]
+    asked = {release for upgrade in upgrades for release in upgrade}
+    oracles = {release: Oracle(environment.default(), "accelerate", release) for release in asked}
+    found = list(lines(oracles, upgrades))
+    for name, upgrade, line, good in found:
+        print(f"{'ok ' if good else 'BAD'} {name}, {upgrade}: {line}")
+    bad = sum(not good for *_, good in found)
+    print(f"{len(found)} lines on {len(RUNS)} runs, {bad} of them not confirmed")
+    for oracle in oracles.values():
+        oracle.__exit__(None, None, None)
+    return int(bool(bad))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
