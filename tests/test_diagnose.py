@@ -100,7 +100,7 @@ def test_patterns_cannot_backtrack() -> None:
     """A part of a template is words with at most one repetition between two of them, over sets that exclude spaces."""
     for one in signatures():
         for text in (*one.messages, *one.hints):
-            for pattern in Template(text).patterns:
+            for pattern in (one for one in Template(text).patterns if not isinstance(one, bytes)):
                 bare = pattern.pattern.decode()
                 assert not re.search(r"[*+}]\)?[*+{]|\([^)]*[*+][^)]*\)[*+{]", bare), bare
 

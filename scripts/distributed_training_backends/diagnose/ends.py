@@ -28,11 +28,18 @@ class Ends:
         self._root: dict[str, str] | None = None
         self._line = self._last = 0
         self._logged: End | None = None
+        self._reading = False
+
+    def wants(self, text: str) -> bool:
+        """Tell whether lines can matter, as they stand in this text."""
+        return self._reading or "exit" in text or _ROOT in text
 
     def feed(self, line: Line) -> None:
         """Take the next line."""
+        self._reading = line.number < self._last
         if self._root is None and _ROOT in line.text:
             self._root, self._line, self._last = {}, line.number, line.number + WITHIN
+            self._reading = True
         elif self._root is not None and line.number <= self._last and (field := _FIELD.match(line.text)):
             self._root.setdefault(field.group(1), field.group(2))
         elif self._logged is None and "exit" in line.text:

@@ -45,12 +45,13 @@ def split_prefix(text: str) -> tuple[Source, int]:
 
 
 def _more(known: Source, found: re.Match[str]) -> Source:
-    names = found.groupdict()
-    rank = names["rank"] or names["mpi"] or names["task"]
-    host = names["host"] or names["service"] or (f"pid {names['pid']}" if names["pid"] else "")
-    if not rank and not host:
+    name = found.lastgroup
+    if name is None:
         return known
-    return _source(known.host or host, known.rank if known.rank is not None else int(rank) if rank else None)
+    value = found[name]
+    if name in ("rank", "mpi", "task"):
+        return known if known.rank is not None else _source(known.host, int(value))
+    return known if known.host else _source(f"pid {value}" if name == "pid" else value, known.rank)
 
 
 @lru_cache(maxsize=4096)

@@ -17,7 +17,6 @@ SEAM = 512  # a cut looks this far back for a space
 REPEATED = 50  # a line that comes so often in a row tells nothing more, and of blank lines only the first does
 CONTROLS = 0.05  # a text has fewer control characters than this
 _ENDS = re.compile(r"\r\n|\n|\r")
-_BREAKS = re.compile(r"(?:\r?\n)+|\r")
 _ESCAPES = re.compile(
     r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,500}(?:\x07|\x1b\\)|[@-Z\\-_]|[ -/]{1,2}[0-~])"
 )
@@ -79,30 +78,41 @@ def looks_binary(text: str) -> bool:
 
 
 def raw_lines(texts: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Cut a stream into numbered lines. A lone carriage return ends a state of a progress bar, not a line."""
+    """Cut a stream into numbered lines, none of which is too long or comes again and again."""
     last: str | None = None
-    number, rest, times = 1, "", 0
+    times = 0
+    for number, line in split(texts):
+        times = times + 1 if line == last else 0
+        last = line
+        if times >= (REPEATED if line else 1):
+            continue
+        if len(line) <= LONGEST:
+            yield number, line
+        else:
+            yield from ((number, piece) for piece in pieces(line))
+
+
+def split(texts: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Split a stream at its line ends. A lone carriage return ends a state of a progress bar, not a line."""
+    number, rest = 1, ""
     for text in texts:
-        rest += text
-        held = "\r" if rest.endswith("\r") else ""  # the line feed that belongs to it may come next
-        start = 0
-        for end in _BREAKS.finditer(rest, 0, len(rest) - len(held)):
-            line = rest[start : end.start()]
-            times = times + 1 if line == last else 0
-            last = line
-            if times < (REPEATED if line else 1):
-                yield from ((number, piece) for piece in pieces(line))
-            ends = end.group().count("\n")
-            if ends > 1 and line:
-                yield number + 1, ""
-                last, times = "", 0
-            number += ends
-            start = end.end()
-        rest = rest[start:]
+        *lines, rest = (rest + text).split("\n")
+        for line in lines:
+            if "\r" in line:
+                yield from ((number, state) for state in line.removesuffix("\r").split("\r"))
+            else:
+                yield number, line
+            number += 1
+        if "\r" in rest:
+            held = rest[-1:] if rest.endswith("\r") else ""  # the line feed that belongs to it may come next
+            *done, rest = rest.removesuffix("\r").split("\r")
+            yield from ((number, state) for state in done)
+            rest += held
         if len(rest) > LONGEST:
             *done, rest = pieces(rest)
             yield from ((number, piece) for piece in done)
-    yield from ((number, piece) for piece in pieces(rest.rstrip("\r")) if rest)
+    if rest:
+        yield number, rest.removesuffix("\r")
 
 
 def pieces(line: str) -> Iterator[str]:
@@ -120,13 +130,16 @@ def clean_lines(texts: Iterable[str]) -> Iterator[Line]:
     """Give the lines without colours, unpacked from JSON, and apart from the prefix that names their process."""
     for number, raw in raw_lines(texts):
         text = _ESCAPES.sub("", raw) if "\x1b" in raw else raw
-        if text.lstrip()[:1] in ('"', "{"):
+        if '"' in text and text.lstrip()[:1] in ('"', "{"):
             unpacked = unpack(text)
             if unpacked is not None:
                 source, parts = unpacked
                 yield from (line_of(number, part, source) for part in parts)
                 continue
-        yield line_of(number, text, NO_SOURCE)
+        if ":" in text or ")" in text or "|" in text or ">" in text:  # as every prefix has it
+            yield line_of(number, text, NO_SOURCE)
+        else:
+            yield Line(number, NO_SOURCE, text)
 
 
 def line_of(number: int, text: str, source: Source) -> Line:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from .ends import End, Ends
 from .prefixes import Source
 from .reading import Line, clean_lines, looks_binary
-from .templates import Index, Template, plain
+from .templates import Index, Template, joined, plain, words_in
 from .tracebacks import Raised, Tracebacks
 
 BLOCK = 131_072  # code points that are searched at once
@@ -63,10 +63,14 @@ class Scanner:
         tracebacks, ends, start, last = Tracebacks(), Ends(), _Start(), 0
         for block in blocks(clean_lines(start.watch(texts))):
             fresh = [line for line in block if line.number > last] if last else block
-            self._block(block)
-            for line in fresh:
-                tracebacks.feed(line)
-                ends.feed(line)
+            text = "\n".join(line.text for line in block)
+            self._block(block, words_in(text))
+            if tracebacks.wants(text):
+                for line in fresh:
+                    tracebacks.feed(line)
+            if ends.wants(text):
+                for line in fresh:
+                    ends.feed(line)
             last = block[-1].number
         return Scan(
             self._hits,
@@ -78,14 +82,17 @@ class Scanner:
             "\n".join(self._told.values()),
         )
 
-    def _block(self, block: list[Line]) -> None:
-        text = "\n".join(line.text for line in block)
-        searched = plain(text)
-        starts = [0, *accumulate(len(line.text) + 1 for line in block)]
-        for template in self._index.candidates(searched):
+    def _block(self, block: list[Line], words: list[bytes]) -> None:
+        known = set(words)
+        wanted, telling = self._index.candidates(known), self._telling.candidates(known)
+        if not wanted and not telling:
+            return
+        searched = joined(words)
+        starts = list(accumulate((len(plain(line.text)) - 1 for line in block), initial=1))
+        for template in wanted:
             for begin, end in self._found(template, searched):
                 self._note(template, block[bisect_right(starts, begin) - 1 : bisect_right(starts, end - 1)])
-        for template in self._telling.candidates(searched):
+        for template in telling:
             for begin, _ in self._found(template, searched):
                 line = block[bisect_right(starts, begin) - 1]
                 if len(self._told) < KEPT * ENOUGH:

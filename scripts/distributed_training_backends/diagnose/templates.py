@@ -7,20 +7,29 @@ the other, each within reach of the one before.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import cached_property
 
 REACH = 400  # bytes between two parts of one message
 LETTERS = b"abcdefghijklmnopqrstuvwxyz0123456789_"
 UPPER = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-# Keeps the length, so that a position in the plain text is a position in the text.
 PLAIN = bytes(byte if byte in LETTERS else byte + 32 if byte in UPPER else 32 for byte in range(256))
 _WORD = r"[a-z0-9_]"
 
 
+def words_in(text: str) -> list[bytes]:
+    """The words of a text in lower case: what is no letter, digit or underscore only stands between them."""
+    return text.encode("ascii", "replace").translate(PLAIN).split()
+
+
 def plain(text: str) -> bytes:
-    """A text in lower case, with a space for everything that is no letter, digit or underscore; as long as it was."""
-    return text.encode("ascii", "replace").translate(PLAIN)
+    """The words of a text, each with a space before it and after it."""
+    return joined(words_in(text))
+
+
+def joined(words: Iterable[bytes]) -> bytes:
+    """Words as one plain text."""
+    return b" ".join((b"", *words, b""))
 
 
 class Template:
@@ -38,27 +47,38 @@ class Template:
         self.words = frozenset(word.encode() for word in whole)
 
     @cached_property
-    def patterns(self) -> tuple[re.Pattern[bytes], ...]:
-        """A pattern for each part; compiled only for templates whose key stands in the text."""
-        return tuple(re.compile(_pattern(part).encode()) for part in self.parts)
+    def patterns(self) -> tuple[re.Pattern[bytes] | bytes, ...]:
+        """What to look for, for each part; a pattern only where a text does not do, because compiling takes a while."""
+        return tuple(
+            _pattern(part) if "*" in "".join(part) or "#" in part else joined(map(str.encode, part))
+            for part in self.parts
+        )
 
     def find(self, text: bytes, start: int = 0) -> tuple[int, int] | None:
         """Give where the message stands in a plain text, or None."""
         first, *others = self.patterns
-        while found := first.search(text, start):
-            end = self._rest(text, found.end(), others)
+        while found := _found(first, text, start, len(text)):
+            end = self._rest(text, found[1] - 1, others)
             if end is not None:
-                return found.start(), end
-            start = found.end()
+                return found[0] + 1, end
+            start = found[1] - 1
         return None
 
-    def _rest(self, text: bytes, end: int, others: Iterable[re.Pattern[bytes]]) -> int | None:
+    def _rest(self, text: bytes, end: int, others: Iterable[re.Pattern[bytes] | bytes]) -> int | None:
         for pattern in others:
-            found = pattern.search(text, end, end + REACH)
+            found = _found(pattern, text, end, end + REACH)
             if found is None:
                 return None
-            end = found.end()
+            end = found[1] - 1
         return end
+
+
+def _found(pattern: re.Pattern[bytes] | bytes, text: bytes, start: int, end: int) -> tuple[int, int] | None:
+    if isinstance(pattern, bytes):
+        place = text.find(pattern, start, end)
+        return (place, place + len(pattern)) if place >= 0 else None
+    found = pattern.search(text, start, end)
+    return found.span() if found else None
 
 
 def _parts(text: str) -> Iterator[list[str]]:
@@ -73,13 +93,8 @@ def _parts(text: str) -> Iterator[list[str]]:
     yield part
 
 
-def _pattern(words: list[str]) -> str:
-    first = words[0].removesuffix("*")
-    # What may not stand before the first word is asked after it: a pattern that begins with a text is found faster.
-    start = rf"(?<!{_WORD})[0-9]{{1,20}}" if first == "#" else rf"{first}(?<!{_WORD}{first})"
-    start += rf"{_WORD}{{0,60}}" if words[0].endswith("*") else ""
-    between = " {1,120}".join((start, *(_word(word) for word in words[1:])))
-    return between + ("" if words[-1].endswith("*") else rf"(?!{_WORD})")
+def _pattern(words: list[str]) -> re.Pattern[bytes]:
+    return re.compile(f" {' '.join(map(_word, words))} ".encode())
 
 
 def _word(word: str) -> str:
@@ -101,8 +116,7 @@ class Index:
         """The templates of each key."""
         return self._by_key
 
-    def candidates(self, text: bytes) -> list[Template]:
-        """The templates whose whole words are all in a plain text, in the order of their keys."""
-        words = set(text.split())
+    def candidates(self, words: Set[bytes]) -> list[Template]:
+        """The templates whose whole words are all among some, in the order of their keys."""
         keys = sorted(self._by_key.keys() & words)
         return [template for key in keys for template in self._by_key[key] if template.words <= words]

@@ -26,6 +26,8 @@ _CHAINS = {
 _LOGGED = re.compile(
     r"\[|[0-9]{4}-|[0-9]{2}/[0-9]{2}/[0-9]{2}|(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|[EWI][0-9]{4} |={8}|-{8}"
 )
+# What a line that begins a traceback or is a lone exception has in it; a block without is passed over.
+_MARKS = ("Traceback (", "Error", "Exception", "Exit", "Interrupt", "Timeout", "Failure", "Mismatch", " exception")
 _DIGITS = re.compile(r"[0-9]+")
 
 
@@ -79,6 +81,10 @@ class Tracebacks:
         self._found: list[Raised] = []
         self._known: dict[tuple[str, str], int] = {}
         self._chained: dict[Source, str] = {}
+
+    def wants(self, text: str) -> bool:
+        """Tell whether lines can matter, as they stand in this text."""
+        return bool(self._open) or any(mark in text for mark in _MARKS)
 
     def feed(self, line: Line) -> None:
         """Take the next line."""
