@@ -31,7 +31,9 @@ from distributed_training_backends.resources import load_json
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = logs()
 FOLDER = ROOT / "tests" / "cases" / "diagnose"
-UNRELATED = re.split(r"^=== (\S+)\n", packed.unpacked(FOLDER / "unrelated.txt.gz"), flags=re.MULTILINE)[1:]
+WRITTEN = re.split(r"^=== (\S+)\n", packed.unpacked(FOLDER / "logs.txt.gz"), flags=re.MULTILINE)[1:]
+UNRELATED = {name: log for name, log in zip(WRITTEN[::2], WRITTEN[1::2], strict=True) if not name.startswith("is:")}
+NAMED = {name: log for name, log in zip(WRITTEN[::2], WRITTEN[1::2], strict=True) if name not in UNRELATED}
 SECRET = "hf_" + "AbCdEf0123456789" * 2
 OOM = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {asked}. GPU 0 has a total capacity of 79.15 GiB of "
@@ -51,15 +53,36 @@ def test_a_failure_that_was_produced_for_real_is_named_first(case: Case) -> None
     assert all(evidence.text for evidence in report.causes[0].evidence)
 
 
-@pytest.mark.parametrize(("name", "log"), list(zip(UNRELATED[::2], UNRELATED[1::2], strict=True)))
+@pytest.mark.parametrize(("name", "log"), UNRELATED.items())
 def test_no_backend_is_blamed_for_what_it_has_nothing_to_do_with(name: str, log: str) -> None:
     report = api.diagnose(log)
     assert report.causes == (), report.summary
     assert report.verdict == ("no-failure" if name.startswith("healthy") else "unknown")
 
 
+@pytest.mark.parametrize(("name", "log"), NAMED.items())
+def test_a_failure_that_was_written_down_is_named_first(name: str, log: str) -> None:
+    assert api.diagnose(log).causes[0].id == name.split(":")[1]
+
+
+def test_what_failed_first_is_no_consequence() -> None:
+    watchdog = api.diagnose(NAMED["is:collective-timeout:watchdog"])
+    assert watchdog.failure is not None
+    assert (watchdog.failure.line, watchdog.failure.rank, watchdog.failure.exit_code) == (2, 3, -6)
+    assert "aborted" not in {cause.id for cause in watchdog.causes}
+    own = api.diagnose(UNRELATED["key-error-under-elastic"])
+    assert own.summary.startswith("an error in the script's own code (/srv/project/train.py)")
+    assert not any("ChildFailedError" in note for note in own.notes)
+    assert "completed at line 7 after line 4" in api.diagnose(UNRELATED["healthy-found-batch-size"]).summary
+
+
+def test_beside_what_is_sure_nothing_unlikely_is_named() -> None:
+    causes = api.diagnose(NAMED["is:port-in-use:old"]).causes
+    assert [cause.level for cause in causes] == ["high"]
+
+
 def test_there_are_thirty_logs_of_others() -> None:
-    assert len(UNRELATED) // 2 >= 30
+    assert len(UNRELATED) >= 30
     assert len(CASES) >= 25
 
 
@@ -179,6 +202,7 @@ def test_wrapping_changes_nothing(wrapped: str) -> None:
         ({"asked": "2.00 GiB", "free": "0.5 GiB", "held": "50.00 GiB", "idle": "25.00 GiB"}, "fragmentation"),
         ({"asked": "2.00 GiB", "free": "0.5 GiB", "held": "20.00 GiB", "idle": "0.10 GiB"}, "another process"),
         ({"asked": "2.00 GiB", "free": "0.5 GiB", "held": "77.00 GiB", "idle": "0.10 GiB"}, "really full"),
+        ({"asked": "0.02 GiB", "free": "0.0 GiB", "held": "77.00 GiB", "idle": "0.50 GiB"}, "soon used up"),
     ],
 )
 def test_the_numbers_of_out_of_memory_are_read(numbers: dict[str, str], kind: str) -> None:
@@ -189,6 +213,7 @@ def test_the_numbers_of_out_of_memory_are_read(numbers: dict[str, str], kind: st
     report = api.diagnose(text)
     assert report.causes[0].code == "C13"
     assert any(kind in note for note in report.notes)
+    assert (report.causes[0].id == "gpu-memory-fragmented") == (kind == "fragmentation")
 
 
 def test_releases_raise_or_rule_out_a_cause() -> None:
@@ -214,12 +239,13 @@ def test_a_config_that_is_garbage_is_no_obstacle() -> None:
 
 
 def test_what_cannot_be_used_is_told() -> None:
-    report = api.diagnose("RuntimeError: CUDA out of memory.", configs={"a.yaml": "a: [b\n c: d"}, versions="banana")
-    assert [note.split(":")[0] for note in report.notes[:2]] == [
+    report = api.diagnose("RuntimeError: CUDA out of memory.", (), {"a.yaml": "a: [b\n c: d"}, "python t.py", "banana")
+    assert [note.split(":")[0] for note in report.notes[:3]] == [
         "a.yaml",
+        "the launch command that was given names no launcher, count or setting that is known here",
         "the versions that were given name no release of a library that is known here",
     ]
-    plain = api.diagnose("RuntimeError: CUDA out of memory.", versions="accelerate 1.15.0")
+    plain = api.diagnose("RuntimeError: CUDA out of memory.", launch="torchrun t.py", versions="accelerate 1.15.0")
     assert not [note for note in plain.notes if "given" in note]
 
 
@@ -259,7 +285,9 @@ def test_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     assert capsys.readouterr().err.count("\n") == 1
     assert cli_diagnose.main([]) == 2
     assert cli_diagnose.main(["--symptom", ""]) == 2
+    capsys.readouterr()
     assert cli_diagnose.main(["--symptom", "hang"]) == 0
+    assert not [line for line in capsys.readouterr().out.splitlines() if len(line) > 120 and "   see:" not in line]
     (tmp_path / "fine.log").write_text("step 1\nall done\n", "utf-8")
     fine = str(tmp_path / "fine.log")
     assert cli_diagnose.main([fine]) == 1

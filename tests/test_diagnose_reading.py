@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distributed_training_backends.diagnose import reading
+from distributed_training_backends.diagnose import reading, templates
 from distributed_training_backends.diagnose.prefixes import Source, split_prefix
 from distributed_training_backends.diagnose.reading import clean_lines, decoded, encoding_of, looks_binary, raw_lines
 
@@ -125,6 +125,39 @@ def test_records_of_a_json_log_give_their_message_and_rank() -> None:
         (2, None, "RuntimeError: x"),
         (2, None, ""),
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "quiet"),
+    [
+        ("2026-03-02 10:00:00,123 INFO trainer: x", True),
+        ("[2026-03-02 10:00:00,123] [INFO] [engine.py:20:find] x", True),
+        ("INFO:root:x", True),
+        ("I0302 10:00:00.000000 100 a.py:1] x", True),
+        ('ts=1 level=info msg="x"', True),
+        ("ERROR trainer: the INFO level was x", False),
+        ("node-0:100:200 [0] NCCL INFO x", False),
+        ("RuntimeError: NCCL error, run with NCCL_DEBUG=INFO for details", False),
+    ],
+)
+def test_lines_that_inform_are_told_from_those_that_complain(line: str, quiet: bool) -> None:
+    assert reading.is_quiet(line) == quiet
+
+
+@pytest.mark.parametrize(
+    ("template", "text", "found"),
+    [
+        ("port * is in use", "Port 29500, is in\nuse!", True),
+        ("port * is in use", f"port {'x ' * templates.REACH} is in use", False),
+        ("exitcode #", "exitcode: -9", True),
+        ("exitcode #", "exitcode: nine", False),
+        ("tpu_* key", "the tpu_zone key", True),
+        ("tpu_* key", "tpu key", False),
+        ("use", "misuse, used", False),
+    ],
+)
+def test_templates_find_words(template: str, text: str, found: bool) -> None:
+    assert bool(templates.Template(template).find(templates.plain(text))) == found
 
 
 def test_the_traceback_in_a_notebook_is_read_line_by_line() -> None:

@@ -49,6 +49,10 @@ def test_tokens_are_masked_wherever_they_stand(token: str, frame: str) -> None:
         ("curl --user=ada:abc x", "curl --user=ada:*** x"),
         ("MYSQL_PWD=abc x", "MYSQL_PWD=*** x"),
         ("db_pass=abc", "db_pass=***"),
+        ("ada:p@ss@host", "ada:****@host"),
+        ("psql ada:s3cret@db.example.org:5432", "psql ada:******@db.example.org:5432"),
+        ("the password is hunter2", "the password is *******"),
+        ("my API key was AB12", "my API key was ****"),
         (f"wandb login {'0a' * 20}", f"wandb login {'*' * 40}"),
         ("password: |\n  one\n  two\nnext: 1", "password: |\n*****\n*****\nnext: 1"),
         ("token: 'it is me' # x", "token: '********' # x"),
@@ -87,6 +91,10 @@ def test_private_keys_are_masked_line_by_line() -> None:
         "key: value",
         "main_process_ip: 10.0.0.1",
         "http://10.0.0.1:29500/x",
+        "image:1.2@sha256:0a1b",
+        "rank:0@node1",
+        "mailto:ada@example.org",
+        "the password is required",
     ],
 )
 def test_what_only_looks_alike_is_left(text: str) -> None:

@@ -1,8 +1,8 @@
 """From ranked candidates to the report: what is shown, with its evidence, its repairs and its checks."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from ..knowledge.signatures import CONSEQUENCE, REMARK, by_id, collect, families, signatures
+from ..knowledge.signatures import CAUSE, CONSEQUENCE, REMARK, SUSPECT, by_id, collect, families
 from ..model_diagnose import (
     Cause,
     ConfigFix,
@@ -11,16 +11,19 @@ from ..model_diagnose import (
     Evidence,
     Failure,
 )
-from .circumstances import holds, reading, releases
-from .memory import read_memory
-from .question import Clues, Question, gather
+from .circumstances import holds, reading, releases, settings
+from .failing import REPORTING
+from .question import Clues, Question, gather, hits_of
+from .quoting import QUOTING
 from .ranking import Candidate, rank
 from .scan import Hit
 from .wording import phrase, shared_words
 
 HIGH, MEDIUM, LEAST = 0.8, 0.4, 0.03  # of the confidence
+FAR = 0.1  # the same beside a cause that is as good as sure
 SUREST = 0.98  # nothing in a log proves a cause
 MOST = 5  # causes
+INSTALLED = ("site-packages/", "dist-packages/", "/lib/python")
 QUOTED = 300  # code points of an exception in the summary
 MOST_NOTES, MOST_EVIDENCE = 6, 4
 
@@ -32,6 +35,9 @@ def diagnose(question: Question) -> DiagnoseReport:
         return empty(question, clues, "unreadable", "the log is no text: nothing can be read in it")
     if not failing(clues):
         return empty(question, clues, "no-failure", "no failure in it, and no symptom was named")
+    if overcome(clues):
+        went_on = f"the run went on, and was completed at line {clues.scan.completed}"
+        return empty(question, clues, "no-failure", f"{went_on} after {first_line(clues.failure) or 'a failure'}")
     causes = tuple(cause_of(candidate, clues) for candidate in shown(rank(clues)))
     verdict: DiagnoseVerdict = "unknown"
     if causes:
@@ -39,11 +45,11 @@ def diagnose(question: Question) -> DiagnoseReport:
     sure = verdict == "cause" and causes[0].level == "high"
     return DiagnoseReport(
         verdict,
-        summary_of(causes, clues.failure),
+        summary_of(causes, clues),
         clues.failure,
         causes,
         (*unused(question), *notes(clues, bool(causes)))[:MOST_NOTES],
-        () if sure else tuple(collect(clues.symptoms)),
+        () if sure or (not causes and is_own(clues)) else tuple(collect(clues.symptoms)),
         tuple(sorted(clues.facts.items())),
         question.targets,
         clues.scan.lines,
@@ -62,6 +68,8 @@ def unused(question: Question) -> Iterator[str]:
     for file in question.report.files if question.report else ():
         if file.verdict == "unreadable":
             yield f"{file.path}: not used: {file.findings[0].message if file.findings else 'it is no config'}"
+    if question.launch.strip() and not settings([question.launch]):
+        yield "the launch command that was given names no launcher, count or setting that is known here"
     if question.versions.strip() and not releases(question.versions):
         yield "the versions that were given name no release of a library that is known here"
 
@@ -70,15 +78,24 @@ def failing(clues: Clues) -> bool:
     """Tell whether anything went wrong at all: warnings that healthy runs print too are no failure."""
     if clues.described or clues.symptoms or clues.failure is not None:
         return True
-    harmless = {text for one in signatures() if one.level == REMARK for text in one.messages}
-    serious = {text for one in signatures() if one.level != REMARK for text in one.messages}
-    return any(text in serious and text not in harmless for text in clues.hits)
+    harmless = {hit.template.text for hit in hits_of((REMARK,), clues.hits)}
+    return any(hit.template.text not in harmless for hit in hits_of((CAUSE, SUSPECT, CONSEQUENCE), clues.hits))
+
+
+def overcome(clues: Clues) -> bool:
+    """Tell whether a log says that its run was completed after the last of its failures: it tried again."""
+    if clues.described or clues.symptoms:
+        return False
+    lines = [one.last for one in clues.scan.raised]
+    lines += [hit.last for hit in hits_of((CAUSE, SUSPECT, CONSEQUENCE), clues.hits)]
+    return clues.scan.completed > max((*lines, clues.scan.end.line or 0 if clues.scan.end else 0), default=0)
 
 
 def shown(found: Sequence[Candidate]) -> list[Candidate]:
     """The candidates that are worth a look; consequences and remarks are told in notes, not as causes."""
     telling = [one for one in found if one.signature.level not in (CONSEQUENCE, REMARK)]
-    return [one for one in telling[:MOST] if one.confidence >= LEAST]
+    least = FAR if telling and telling[0].confidence >= HIGH else LEAST
+    return [one for one in telling[:MOST] if one.confidence >= least]
 
 
 def cause_of(candidate: Candidate, clues: Clues) -> Cause:
@@ -137,15 +154,24 @@ def fixes(candidate: Candidate) -> Iterator[ConfigFix]:
             yield ConfigFix(path, finding.code, finding.place.line, finding.fix)
 
 
-def summary_of(causes: Sequence[Cause], failure: Failure | None) -> str:
+def summary_of(causes: Sequence[Cause], clues: Clues) -> str:
     """The answer in one line."""
-    what = first_line(failure)
+    what = first_line(clues.failure)
+    if not causes and is_own(clues):
+        return f"an error in the script's own code ({clues.origin}), of no backend: {what}"
     if not causes:
         return f"no known cause{': ' + what if what else ''}"
     best = causes[0]
     others = f"; {len(causes) - 1} less likely" if len(causes) > 1 else ""
     sure = "" if best.level == "high" else "probably: " if best.level == "medium" else "possibly: "
     return f"{sure}{best.title} ({best.confidence:.0%}){others}"
+
+
+def is_own(clues: Clues) -> bool:
+    """Tell whether what failed was raised in the user's own code."""
+    kind = clues.failure.exception.partition(":")[0] if clues.failure else ""
+    own = clues.origin.endswith(".py") and not any(place in clues.origin for place in INSTALLED)
+    return own and kind in (*QUOTING, "AttributeError", "FileNotFoundError", "ZeroDivisionError")
 
 
 def first_line(failure: Failure | None) -> str:
@@ -160,12 +186,12 @@ def first_line(failure: Failure | None) -> str:
 
 def notes(clues: Clues, named: bool) -> Iterator[str]:
     """What else the log tells: numbers of memory, what follows from the failure, and harmless warnings."""
-    memory = read_memory(spot.text for _, hit in clues.hits.values() for spot in hit.spots)
-    if memory is not None:
-        yield f"GPU memory: {memory.said}"
+    if clues.memory is not None:
+        yield f"GPU memory: {clues.memory.said}"
     yield from other_failures(clues)
-    for level, meaning in ((CONSEQUENCE, "follows from the first failure"), (REMARK, "healthy runs print it too")):
-        found = hits_of(level, clues.hits)
+    follows = "follows from the first failure" if clues.failure else "follows from a failure that is not in this log"
+    for level, meaning in ((CONSEQUENCE, follows), (REMARK, "healthy runs print it too")):
+        found = hits_of((level,), clues.hits)
         if found and (named or level == CONSEQUENCE):
             places = ", ".join(str(hit.spots[0].line) for hit in found[:4])
             yield f"line {places}: {found[0].spots[0].text[:120]}: {meaning}"
@@ -175,14 +201,8 @@ def other_failures(clues: Clues) -> Iterator[str]:
     """Another exception that has nothing to do with the first one."""
     first = clues.failure
     related = {first.exception, first.raised_as} if first else set()
-    later = [one for one in clues.scan.raised if one.after < 0 and one.text not in related]
+    raised = (one for one in clues.scan.raised if one.after < 0 and one.name not in REPORTING)
+    later = [one for one in raised if one.text not in related]
     if first and first.exception and later:
         more = f" and {len(later) - 1} more" if len(later) > 1 else ""
         yield f"later, at line {later[0].line}: {later[0].text.splitlines()[0][:160]}{more}"
-
-
-def hits_of(level: int, hits: Mapping[str, tuple[str, Hit]]) -> list[Hit]:
-    """The messages of one level in the log, in its order."""
-    texts = {text for one in signatures() if one.level == level for text in one.messages}
-    found = [hit for text, (where, hit) in hits.items() if text in texts and where == "log"]
-    return sorted(found, key=lambda hit: hit.spots[0].line)

@@ -9,6 +9,12 @@ _ROOT = "Root Cause (first observed failure)"
 _FIELD = re.compile(r"\s{1,8}(rank|host|exitcode|time)[ ]{0,12}: ?(\S{1,200})")
 _AGENT = re.compile(r"failed \(exitcode: (-?[0-9]{1,5})\) local_rank: ([0-9]{1,6})")
 _DEEPSPEED = re.compile(r"exits with return code = (-?[0-9]{1,5})")
+_COMPLETED = re.compile(
+    r"train_runtime|exits successfully|\b(?:completed|finished) (?:the )?(?:training|run|job)\b"
+    r"|(?<!not )\b(?:training|run|job)(?: is| has)?(?: been)? (?:complete|finish|done\b)",
+    re.IGNORECASE,
+)
+_MARKS = ("exit", "train_runtime", "omplete", "inish", " done", _ROOT)
 WITHIN = 12  # lines of a summary after its heading
 
 
@@ -29,10 +35,11 @@ class Ends:
         self._line = self._last = 0
         self._logged: End | None = None
         self._reading = False
+        self.completed = 0  # the last line by which a run says that it is done
 
     def wants(self, text: str) -> bool:
         """Tell whether lines can matter, as they stand in this text."""
-        return self._reading or "exit" in text or _ROOT in text
+        return self._reading or any(mark in text for mark in _MARKS)
 
     def feed(self, line: Line) -> None:
         """Take the next line."""
@@ -44,6 +51,8 @@ class Ends:
             self._root.setdefault(field.group(1), field.group(2))
         elif self._logged is None and "exit" in line.text:
             self._logged = _logged(line)
+        if _COMPLETED.search(line.text):
+            self.completed = line.number
 
     def finish(self) -> End | None:
         """Give the first failure, if the log names one."""

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 
 from ..model_diagnose import Failure
-from .scan import Scan
+from .ends import End
+from .prefixes import Source
+from .scan import Hit, Scan
 from .tracebacks import Raised
 
 # Exceptions that report another process's end.
@@ -16,22 +18,25 @@ REPORTING = frozenset(
 )
 
 
-def first_failure(scan: Scan) -> Failure | None:
-    """Give the first failure; of an exception that came while another one was handled, that other one."""
+def first_failure(scan: Scan, serious: Sequence[Hit] = ()) -> Failure | None:
+    """Give the first failure; of an exception that came while another one was handled, that other one.
+
+    Where no exception tells more than that a process ended, it is the first of the `serious` messages.
+    """
     end = scan.end
     raised = first_raised(scan.raised, end.rank if end else None)
+    spot = min((spot for hit in serious for spot in hit.spots), key=lambda spot: spot.line, default=None)
+    if spot and (raised is None or (raised.name in REPORTING and spot.line < raised.line)):
+        return _failure(spot.text, "", spot.line, spot.source, end or End())
     if raised is None:
         return Failure(line=end.line, rank=end.rank, host=end.host or "", exit_code=end.code) if end else None
     root = _root(scan.raised, raised)
-    rank = root.source.rank if root.source.rank is not None else (end.rank if end else None)
-    return Failure(
-        exception=root.text,
-        raised_as=raised.text if raised is not root else "",
-        line=root.line,
-        rank=rank,
-        host=root.source.host or (end.host or "" if end else ""),
-        exit_code=end.code if end else None,
-    )
+    return _failure(root.text, raised.text if raised is not root else "", root.line, root.source, end or End())
+
+
+def _failure(text: str, raised_as: str, line: int, source: Source, end: End) -> Failure:
+    rank = source.rank if source.rank is not None else end.rank
+    return Failure(text, raised_as, line, rank, source.host or end.host or "", end.code)
 
 
 def first_raised(raised: Sequence[Raised], rank: int | None) -> Raised | None:

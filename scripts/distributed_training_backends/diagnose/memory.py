@@ -43,9 +43,14 @@ class Memory(NamedTuple):
         return self.capacity - self.free - self.allocated - self.idle
 
     @property
+    def in_pieces(self) -> bool:
+        """What lies idle or free would do for this request, and is not in one piece."""
+        return self.idle > 0 and self.idle + self.free >= self.asked
+
+    @property
     def kind(self) -> str:
         """Whether the memory is fragmented, taken by others, or full."""
-        if self.idle >= self.asked and self.idle > FRAGMENTED * self.capacity:
+        if self.in_pieces and self.idle > FRAGMENTED * self.capacity:
             return "fragmented"
         return "foreign" if self.others > max(FOREIGN * self.capacity, OVERHEAD) else "full"
 
@@ -56,13 +61,15 @@ class Memory(NamedTuple):
             f"{self.asked:.2f} GiB asked of {self.capacity:.2f} GiB: {self.allocated:.2f} allocated, "
             f"{self.idle:.2f} reserved and idle, {self.free:.2f} free, {max(self.others, 0.0):.2f} held outside PyTorch"
         )
-        return f"{line}; {_MEANING[self.kind]}"
+        pieces = self.kind == "full" and self.in_pieces
+        return f"{line}; {_MEANING['pieces' if pieces else self.kind]}"
 
 
 _MEANING = {
     "fragmented": "the idle part would do if it were in one piece: fragmentation",
     "foreign": "another process, or another rank on this GPU, holds part of it",
     "full": "the memory is really full",
+    "pieces": "the memory is full but for pieces that are soon used up",
 }
 
 

@@ -1,20 +1,22 @@
 """What is asked, read into clues: the log, the description, the run and what the validator found."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from typing import NamedTuple
 
-from ..knowledge.signatures import complaints, signatures, symptom_words, telling
+from ..knowledge.signatures import CAUSE, SUSPECT, complaints, signatures, symptom_words, telling
 from ..model import Finding, Report, Severity, Targets
 from ..model_diagnose import SYMPTOMS, Failure
 from .circumstances import releases, settings
 from .failing import first_failure
+from .memory import Memory, read_memory
+from .quoting import is_quoted
 from .scan import Hit, Scan, Scanner
 from .templates import Index, Template
+from .tracebacks import HEAD
 from .wording import occurs, words_of
 
-HEAD = "Traceback (most recent call last)"
 _BARRIER = re.compile(r"world_size=([0-9]{1,7}), worker_count=([0-9]{1,7})")
 MOST_LINES = 3  # of a text that counts as a description of somebody's own
 # Lines that people do not write: of a logger, a progress bar, a training loop, a frame of a traceback.
@@ -54,6 +56,7 @@ class Clues(NamedTuple):
     findings: tuple[tuple[str, Finding], ...] = ()
     failure: Failure | None = None
     origin: str = ""
+    memory: Memory | None = None
 
     @property
     def rules(self) -> frozenset[str]:
@@ -77,6 +80,7 @@ def telling_index() -> Index:
 def gather(question: Question) -> Clues:
     """Read everything that was given."""
     scan = Scanner(index(), telling_index()).scan(question.log)
+    scan = scan._replace(hits={text: hit for text, hit in scan.hits.items() if not is_quoted(hit, scan.raised)})
     said = "\n".join(text for text in question.symptoms if text not in SYMPTOMS)
     spoken = Scanner(index(), Index([])).scan([said])
     own = said or (scan.whole or "" if is_description(scan) else "")
@@ -84,20 +88,36 @@ def gather(question: Question) -> Clues:
     words = words_of(own) if own else words_of(failure.exception if failure else "")
     texts = (*question.configs.values(), question.launch, said, scan.whole or "", scan.told)
     numbers = (question.versions, *texts)
+    hits = {text: ("symptom", hit) for text, hit in spoken.hits.items()}
+    hits |= {text: ("log", hit) for text, hit in scan.hits.items()}
+    seen = [spot.text for _, hit in hits.values() for spot in hit.spots]
+    memory = read_memory((*seen, *(one.message for one in scan.raised)))
     return Clues(
         scan,
-        {text: ("symptom", hit) for text, hit in spoken.hits.items()}
-        | {text: ("log", hit) for text, hit in scan.hits.items()},
+        hits,
         words,
         bool(own),
         bool(said),
         frozenset(text for text in question.symptoms if text in SYMPTOMS),
         implied(words) if own else frozenset(),
-        facts_of(texts, numbers) | joined((said, *(spot.text for hit in scan.hits.values() for spot in hit.spots))),
+        facts_of(texts, numbers) | joined((said, *seen)) | of_memory(hits, memory),
         found_by_rules(question.report),
-        failure,
+        first_failure(scan, hits_of((CAUSE, SUSPECT), hits)),
         origin_of(scan, failure),
+        memory,
     )
+
+
+def hits_of(levels: Collection[int], hits: Mapping[str, tuple[str, Hit]]) -> list[Hit]:
+    """The messages of some levels in the log, in its order."""
+    texts = {text for one in signatures() if one.level in levels for text in one.messages}
+    found = [hit for text, (where, hit) in hits.items() if text in texts and where == "log"]
+    return sorted(found, key=lambda hit: hit.spots[0].line)
+
+
+def of_memory(hits: Iterable[str], memory: Memory | None) -> dict[str, str]:
+    """Whether memory is in pieces, which torch always advises to think of, whatever its numbers say."""
+    return {"oom": memory.kind if memory else "unread"} if any("out of memory" in text for text in hits) else {}
 
 
 def origin_of(scan: Scan, failure: Failure | None) -> str:

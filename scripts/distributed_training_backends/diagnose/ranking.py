@@ -67,7 +67,7 @@ def has_evidence(clues: Clues, signs: dict[str, float]) -> bool:
     """Tell whether anything but the circumstances speaks for a cause; a log has to show a message of it."""
     if signs["message"] or signs["symptom"] or signs["origin"]:
         return True
-    if not clues.described:
+    if not clues.described or (not clues.asked and holds("port=another's", clues.facts)):
         return False
     worded = signs["phrase"] or signs["own_phrase"] or signs["repaired_phrase"] or signs["hint"] or signs["implied"]
     return bool(worded) or signs["bag"] > weights()["least" if clues.asked else "least_of_a_log"]
@@ -100,7 +100,7 @@ def features(signature: Signature, clues: Clues, hits: Sequence[Hit], hinted: bo
         and any(
             finding.code in signature.rules and finding.severity is Severity.ERROR for _, finding in clues.findings
         ),
-        "suspect": signature.level == SUSPECT and bool(hits),
+        "suspect": signature.level == SUSPECT and bool(hits) and not is_first(hits, clues),
         "consequence": signature.level == CONSEQUENCE and bool(hits),
         "remark": signature.level == REMARK,
         "alike": bool(signature.like),
@@ -115,6 +115,11 @@ def raised_share(hits: Sequence[Hit], clues: Clues) -> float:
         return 0.0
     first = clues.failure.line if clues.failure else None
     return 2.0 if any(one.line == first for one in raised) else 1.0
+
+
+def is_first(hits: Sequence[Hit], clues: Clues) -> bool:
+    """Tell whether nothing failed before one of these messages."""
+    return clues.failure is not None and any(spot.line == clues.failure.line for hit in hits for spot in hit.spots)
 
 
 def without_explained(found: Sequence[Candidate]) -> list[Candidate]:

@@ -35,6 +35,12 @@ _TEXTS = (
     "stack_trace",
     "traceback",
 )
+_LEVELS, _QUIET = ("level", "levelname", "severity"), ("info", "INFO", "debug", "DEBUG")
+_LEVEL = re.compile(
+    r"(?<![\w=/.-])(?:(INFO|DEBUG)|WARN(?:ING)?|ERROR|CRITICAL|FATAL)(?![\w=])|(level=(?:info|debug)\b|^I[0-9]{4} )"
+)
+_NAMES = re.compile(r"[A-Za-z]{2,}")
+HEAD, MOST_NAMES = 100, 4  # where the level of a line stands, and the names that may stand before it
 _RANKS = ("rank", "global_rank", "local_rank", "process_index")
 
 
@@ -148,6 +154,13 @@ def line_of(number: int, text: str, source: Source) -> Line:
     return Line(number, found if found is not NO_SOURCE else source, text[start:] if start else text)
 
 
+def is_quiet(text: str) -> bool:
+    """Tell whether a logger writes a line to inform only. NCCL writes all that it has to say like that."""
+    found = _LEVEL.search(text, 0, HEAD)
+    names = _NAMES.findall(text, 0, found.start()) if found else []
+    return bool(found and found.lastindex) and "NCCL" not in names and len(names) <= MOST_NAMES
+
+
 def unpack(text: str) -> tuple[Source, list[str]] | None:
     """Take the message out of a record of a JSON log, or the text out of a line of a notebook; None for other lines."""
     bare = text.strip().removesuffix(",")
@@ -160,6 +173,8 @@ def unpack(text: str) -> tuple[Source, list[str]] | None:
     source = source_of(value) if isinstance(value, dict) else NO_SOURCE
     said = [value] if isinstance(value, str) else list(messages(value)) if isinstance(value, dict) else []
     parts = [part for one in said for part in _ENDS.split(_ESCAPES.sub("", one)[:LONGEST])]
+    if len(parts) == 1 and isinstance(value, dict) and any(value.get(name) in _QUIET for name in _LEVELS):
+        parts = [f"INFO {parts[0]}"]
     return (source, parts) if parts else None
 
 

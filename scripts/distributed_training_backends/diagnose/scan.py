@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from .ends import End, Ends
 from .prefixes import Source
-from .reading import Line, clean_lines, looks_binary
+from .reading import Line, clean_lines, is_quiet, looks_binary
 from .templates import Index, Template, joined, plain, words_in
 from .tracebacks import Raised, Tracebacks
 
@@ -28,20 +28,25 @@ class Spot(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """A message that was found: the first places, how often, and from which processes."""
+    """A message that was found: the first places, how often, from which processes, and the last line of it."""
 
     template: Template
     spots: tuple[Spot, ...]
     times: int
     sources: frozenset[Source]
+    last: int
 
 
 class Scan(NamedTuple):
-    """What a log holds. `whole` is its text where it is short, `told` the lines that tell releases and settings."""
+    """What a log holds. `completed` is the last line by which a run says that it is done, 0 if there is none.
+
+    `whole` is its text where it is short, `told` the lines that tell releases and settings.
+    """
 
     hits: dict[str, Hit]
     raised: tuple[Raised, ...]
     end: End | None
+    completed: int
     lines: int
     binary: bool
     whole: str | None
@@ -76,6 +81,7 @@ class Scanner:
             self._hits,
             tuple(tracebacks.finish()),
             ends.finish(),
+            ends.completed,
             last,
             looks_binary(start.text),
             start.text if start.whole else None,
@@ -109,15 +115,15 @@ class Scanner:
 
     def _note(self, template: Template, lines: list[Line]) -> None:
         first = lines[0]
-        if (template.text, first.number) in self._seen:
+        if (template.text, first.number) in self._seen or is_quiet(first.text):
             return
         self._seen.add((template.text, first.number))
-        known = self._hits.get(template.text) or Hit(template, (), 0, frozenset())
+        known = self._hits.get(template.text) or Hit(template, (), 0, frozenset(), 0)
         spots = known.spots
         if len(spots) < KEPT:
             said = " ".join(line.text.strip() for line in lines)
             spots = (*spots, Spot(first.number, first.source, said[:EXCERPT]))
-        self._hits[template.text] = Hit(template, spots, known.times + 1, known.sources | {first.source})
+        self._hits[template.text] = Hit(template, spots, known.times + 1, known.sources | {first.source}, first.number)
 
 
 class _Start:

@@ -7,7 +7,7 @@ the other, each within reach of the one before.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Set
 from functools import cached_property
 
 REACH = 400  # bytes between two parts of one message
@@ -110,11 +110,6 @@ class Index:
         self._by_key: dict[bytes, list[Template]] = {}
         for template in templates:
             self._by_key.setdefault(template.key, []).append(template)
-
-    @property
-    def keys(self) -> Mapping[bytes, list[Template]]:
-        """The templates of each key."""
-        return self._by_key
 
     def candidates(self, words: Set[bytes]) -> list[Template]:
         """The templates whose whole words are all among some, in the order of their keys."""

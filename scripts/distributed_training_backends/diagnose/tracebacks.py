@@ -34,7 +34,8 @@ _DIGITS = re.compile(r"[0-9]+")
 class Raised(NamedTuple):
     """An exception as a log shows it: its class, its message and the lines of these, the file that raised it.
 
-    `after` is the number of the exception that was being handled when this one came, -1 if none.
+    `head` is the line where its traceback begins, `last` the one where it came for the last time; `after` is the number
+    of the exception that was being handled when this one came, -1 if none.
     """
 
     kind: str
@@ -46,6 +47,8 @@ class Raised(NamedTuple):
     after: int
     times: int
     sources: tuple[Source, ...]
+    head: int
+    last: int
 
     @property
     def name(self) -> str:
@@ -69,7 +72,7 @@ class _Open:
         self.file = ""
         self.kind = ""
         self.message: list[str] = []
-        self.line = self.end = line.number
+        self.head = self.line = self.end = line.number
 
 
 class Tracebacks:
@@ -158,19 +161,19 @@ class Tracebacks:
         same = (current.kind, _DIGITS.sub("#", message))
         number = self._known.get(same)
         if number is not None:
-            self._again(number, current.source)
+            self._again(number, current.source, current.line)
         elif len(self._found) < MOST:
             number = self._known[same] = len(self._found)
             self._found.append(
                 Raised(
                     *(current.kind, message, current.line, current.end, current.source, current.file),
-                    *(current.after, 1, (current.source,)),
+                    *(current.after, 1, (current.source,), current.head, current.line),
                 )
             )
         if number is not None:
             self._last[current.source] = number
 
-    def _again(self, number: int, source: Source) -> None:
+    def _again(self, number: int, source: Source, line: int) -> None:
         known = self._found[number]
         sources = known.sources if source in known.sources or len(known.sources) > 64 else (*known.sources, source)
-        self._found[number] = known._replace(times=known.times + 1, sources=sources)
+        self._found[number] = known._replace(times=known.times + 1, sources=sources, last=line)

@@ -1,6 +1,7 @@
 """The answer to a diagnosis, for people and as JSON (data/schemas/diagnose_report.schema.json)."""
 
 import json
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -72,20 +73,28 @@ def render_diagnose(report: DiagnoseReport, output_format: str, style: Style, fu
 
 
 def _lines(data: dict[str, Any], style: Style) -> Iterator[str]:
-    yield style.paint(visible(data["summary"]), "bold")
+    yield from (style.paint(line, "bold") for line in _wrapped("", data["summary"], style))
     first = first_failure_line(data["failure"]) if data["failure"] else ""
     if first:
-        yield f"first failure: {visible(first)}"
+        yield from _wrapped("first failure: ", first, style)
     for number, cause in enumerate(data["causes"], 1):
         yield ""
         yield from _cause_lines(number, cause, style)
     if data["notes"] or data["collect"]:
         yield ""
     for note in data["notes"]:
-        yield f"{style.paint('note:', 'yellow')} {visible(note)}"
+        head, *rest = _wrapped("note: ", note, style)
+        yield from (style.paint("note:", "yellow") + head[5:], *rest)
     if data["collect"]:
         yield "to tell more:"
-        yield from (f"  - {step}" for step in data["collect"])
+        yield from (line for step in data["collect"] for line in _wrapped("  - ", step, style))
+
+
+def _wrapped(head: str, text: str, style: Style) -> list[str]:
+    """A text behind its head; what is too long goes on below its beginning."""
+    width = max(40, style.width - len(head))
+    lines = textwrap.wrap(visible(text), width, break_long_words=False, break_on_hyphens=False)
+    return [(" " * len(head) if number else head) + line for number, line in enumerate(lines or [""])]
 
 
 def first_failure_line(failure: dict[str, Any]) -> str:
@@ -100,13 +109,11 @@ def first_failure_line(failure: dict[str, Any]) -> str:
 def _cause_lines(number: int, cause: dict[str, Any], style: Style) -> Iterator[str]:
     level = style.paint(f"{cause['level']}, {cause['confidence']:.0%}", COLOURS[cause["level"]])
     yield f"{number}. {style.paint(cause['title'], 'bold')} [{level}] ({cause['family']})"
-    yield f"   why:   {visible(cause['why'])}"
-    for one in cause["evidence"]:
-        yield f"   seen:  {visible(seen(one))}"
-    yield f"   fix:   {visible(cause['fix'])}"
+    rows = [("why", cause["why"]), *(("seen", seen(one)) for one in cause["evidence"]), ("fix", cause["fix"])]
     for one in cause["fixes"]:
-        yield f"   edit:  {visible(one['path'])}:{one['line']}: {visible(one['fix']['title'])} ({one['code']})"
-    yield f"   check: {visible(cause['verify'])}"
+        rows.append(("edit", f"{one['path']}:{one['line']}: {one['fix']['title']} ({one['code']})"))
+    for name, text in (*rows, ("check", cause["verify"])):
+        yield from _wrapped(f"   {name + ':':7}", text, style)
     if cause["reference"]:
         yield f"   see:   {style.paint(cause['reference'], 'cyan')}"
 

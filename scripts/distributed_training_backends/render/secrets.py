@@ -32,6 +32,15 @@ _BEARER = re.compile(
     re.IGNORECASE,
 )
 _URL_PASSWORD = re.compile(r"://[^\s/:@\"']{0,200}:([^\s/\"']{1,400})@")
+# the same without a scheme (user:password@host), and a password that a sentence tells
+_USER_AT = re.compile(
+    r"(?<![\w@/.-])(?!mailto:|ssh:)[A-Za-z][\w.-]{0,60}:(?![0-9]{1,5}@)([^\s:/@\"'][^\s:/\"']{0,200})@(?!sha256)[A-Za-z0-9]"
+)
+_TOLD = re.compile(
+    r"(?:password|passwd|passphrase|(?:api|secret|access)[ _-]key)[ \t]{1,8}(?:is|was)[ \t]{1,8}"
+    r"(?!(?:empty|expired|given|here|in\w*|missing|needed|never|no\w?|only|required|set|too|wrong)\b)([^\s\"'`]{4,})",
+    re.IGNORECASE,
+)
 # a signed address, a cookie, a user with a password on a command line, a login with a key
 _SIGNED = re.compile(r"[?&][\w-]{0,40}sig(?:nature)?=([^\s&\"']+)", re.IGNORECASE)
 _COOKIE = re.compile(r"\bcookie[\"']?[ \t]{0,8}[:=][ \t]{0,8}([^\r\n\"']+)", re.IGNORECASE)
@@ -66,7 +75,20 @@ def find_secrets(text: str) -> Iterator[tuple[int, int]]:
     """Give the extents of what looks like a secret; they may overlap."""
     for pattern in (_TOKENS, _JWT):
         yield from (found.span() for found in pattern.finditer(text))
-    for pattern in (_BEARER, _URL_PASSWORD, _SIGNED, _COOKIE, _USER, _LOGIN, _PRIVATE_KEY, _QUOTED, _PLAIN, _LINE):
+    for pattern in (
+        _BEARER,
+        _URL_PASSWORD,
+        _USER_AT,
+        _TOLD,
+        _SIGNED,
+        _COOKIE,
+        _USER,
+        _LOGIN,
+        _PRIVATE_KEY,
+        _QUOTED,
+        _PLAIN,
+        _LINE,
+    ):
         yield from (extent for found in pattern.finditer(text) if (extent := _telling(found)))
     for found in _OPTION.finditer(text):
         extent = _telling(found)
