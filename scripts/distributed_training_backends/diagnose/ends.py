@@ -14,7 +14,7 @@ _COMPLETED = re.compile(
     r"|(?<!not )\b(?:training|run|job)(?: is| has)?(?: been)? (?:complete|finish|done\b)",
     re.IGNORECASE,
 )
-_MARKS = ("exit", "train_runtime", "omplete", "inish", " done", _ROOT)
+_DONE = ("train_runtime", "successfully", "omplete", "inish", " done")
 WITHIN = 12  # lines of a summary after its heading
 
 
@@ -39,7 +39,7 @@ class Ends:
 
     def wants(self, text: str) -> bool:
         """Tell whether lines can matter, as they stand in this text."""
-        return self._reading or any(mark in text for mark in _MARKS)
+        return self._reading or any(mark in text for mark in ("exit", _ROOT, *_DONE))
 
     def feed(self, line: Line) -> None:
         """Take the next line."""
@@ -51,7 +51,7 @@ class Ends:
             self._root.setdefault(field.group(1), field.group(2))
         elif self._logged is None and "exit" in line.text:
             self._logged = _logged(line)
-        if _COMPLETED.search(line.text):
+        if any(mark in line.text for mark in _DONE) and _COMPLETED.search(line.text):
             self.completed = line.number
 
     def finish(self) -> End | None:
