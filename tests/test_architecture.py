@@ -17,7 +17,16 @@ PACKAGE = "distributed_training_backends"
 
 # From the bottom up; a module may import from its own layer and from those above it in this list.
 LAYERS = (
-    ("about", "model", "model_diagnose", "model_effective", "model_lookup", "model_triage", "versions"),
+    (
+        "about",
+        "model",
+        "model_convert",
+        "model_diagnose",
+        "model_effective",
+        "model_lookup",
+        "model_triage",
+        "versions",
+    ),
     ("resources",),
     ("knowledge",),
     ("sources",),
@@ -34,6 +43,7 @@ LAYERS = (
         "cli_rules",
         "cli_fix",
         "cli_lookup",
+        "cli_convert",
         "cli_diagnose",
         "cli_triage_facts",
         "cli_trace_worker",
@@ -43,7 +53,16 @@ LAYERS = (
         "serve",
     ),
 )
-ONLY_FOR_RENDER = {"about", "model", "model_diagnose", "model_effective", "model_lookup", "model_triage", "render"}
+ONLY_FOR_RENDER = {
+    "about",
+    "model",
+    "model_convert",
+    "model_diagnose",
+    "model_effective",
+    "model_lookup",
+    "model_triage",
+    "render",
+}
 # Third parties, and the only places that may know them; scripts/ and tools/ know none.
 THIRD_PARTIES = {
     "yaml": re.compile(r"sources/yaml\w*\.py"),

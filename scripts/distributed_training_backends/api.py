@@ -26,6 +26,7 @@ from .validate import Options, Unit
 from .versions import nearest, parse
 
 if TYPE_CHECKING:
+    from .model_convert import ConvertReport
     from .model_diagnose import DiagnoseReport
     from .model_lookup import LookupReport
     from .model_triage import TriageReport
@@ -36,6 +37,8 @@ __all__ = [
     "Options",
     "Targets",
     "about_targets",
+    "convert_paths",
+    "convert_text",
     "default_targets",
     "diagnose",
     "editor_schema",
@@ -273,6 +276,44 @@ def judged_together(configs: Mapping[str, str], targets: Targets, launch: Mappin
     context = Context(num_processes=int(count) if count.isdecimal() and int(count) else None)
     sources = [one for path, text in configs.items() for one in parsed(from_text(path, text), None)]
     return judged(sources, Options(targets=targets, context=context), lambda _: None)
+
+
+def convert_paths(
+    paths: Sequence[str], to: str, options: Options, stdin: bytes | None = None, script: str = "train.py"
+) -> "ConvertReport":
+    """Say what files say in another way (model_convert.TARGETS); raises BadConversionError, which says why not."""
+    sources = [source for path in paths for source in read_all(path, stdin, options.kind)]
+    return converted(sources, to, options, read_file, script)
+
+
+def convert_text(
+    text: str, to: str, options: Options, files: Mapping[str, str] | None = None, script: str = "train.py"
+) -> "ConvertReport":
+    """Say what a text says in another way; `files` as for `validate_text`, and no file is read."""
+    companions = [one for name, given in (files or {}).items() for one in parsed(from_text(name, given), None)]
+    return converted(
+        [*parsed(from_text("<text>", text), options.kind), *companions], to, options, lambda _: None, script
+    )
+
+
+def converted(
+    sources: Sequence[Document | Unreadable], to: str, options: Options, read: Reader, script: str
+) -> "ConvertReport":
+    """Convert what the validator accepts, and have it judge the result."""
+    from .convert import run
+
+    report = judged(sources, options, read)
+    documents = [source for source in sources if isinstance(source, Document)]
+    if report.exit_code:
+        return run.refused(report, documents, to)
+    main = run.main_of(documents)
+    companion = companion_of(main, documents, read)
+    done = run.convert(main, companion if isinstance(companion, Document) else None, to, options, script)
+    if done.result in ("accelerate", "trainer"):
+        again = parsed(from_text(main.path, done.text), "trainer" if done.result == "trainer" else "accelerate")
+        others = [document for document in documents if document is not main]
+        done = run.checked(done, report, judged([*again, *others], options, read))
+    return done
 
 
 def look_up(

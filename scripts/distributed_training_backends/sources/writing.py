@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .document import Syntax
@@ -50,3 +51,13 @@ def _float(value: float) -> str:
         return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
     mantissa, mark, exponent = repr(value).partition("e")
     return mantissa + ("" if "." in mantissa else ".0") + mark + exponent
+
+
+def block_lines(config: Mapping[str, Any], indent: str = "") -> Iterator[str]:
+    """Lines of YAML in block style, as far as mappings are nested."""
+    for name, value in config.items():
+        if isinstance(value, Mapping) and value:
+            yield f"{indent}{write(name, 'yaml')}:\n"
+            yield from block_lines(value, indent + "  ")
+        else:
+            yield f"{indent}{write(name, 'yaml')}: {write(value, 'yaml')}\n"

@@ -1,11 +1,11 @@
 """A setup as the config file of `accelerate launch`, in the keys that the targeted release reads."""
 
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator
 from typing import Any
 
 from ..knowledge import accelerate as knowledge
-from ..sources.writing import write
+from ..sources.writing import block_lines
 from ..versions import in_span
 from .facts import Facts
 from .setup import Setup
@@ -54,7 +54,7 @@ def accelerate_config(facts: Facts, setup: Setup) -> Config:
 
 def accelerate_yaml(facts: Facts, setup: Setup) -> str:
     """The file as text; a warning that cannot be mended in it is answered where it would stand."""
-    text = "".join(lines(accelerate_config(facts, setup)))
+    text = "".join(block_lines(accelerate_config(facts, setup)))
     if leaves_dtype(facts, setup):
         return re.sub(r"(?m)^(mixed_precision: .*)$", rf"\1  # {REMARK}", text)
     return text
@@ -64,16 +64,6 @@ def leaves_dtype(facts: Facts, setup: Setup) -> bool:
     """Tell whether this release leaves weights under FSDP2 in the dtype that they are loaded in."""
     upcast = facts.precision in ("bf16", "fp16", "fp8")
     return setup.backend == "fsdp2" and upcast and in_span(facts.versions.accelerate, "1.13.0", "1.13.0")
-
-
-def lines(config: Mapping[str, Any], indent: str = "") -> Iterator[str]:
-    """Nested mappings in YAML's block style."""
-    for name, value in config.items():
-        if isinstance(value, Mapping):
-            yield f"{indent}{name}:\n"
-            yield from lines(value, indent + "  ")
-        else:
-            yield f"{indent}{name}: {write(value, 'yaml')}\n"
 
 
 def machines(facts: Facts, setup: Setup) -> int:

@@ -1,31 +1,15 @@
 """A setup as plugin objects in Python: what the config file says, for a script that is started with bare torchrun."""
 
-import json
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from ..knowledge.accelerate_api import parameters
+from ..convert.plugins import OLDEST, Name, call, class_arguments, rows
+from ..knowledge.accelerate import for_release
 from ..versions import in_span
 from .emit_accelerate import Config, accelerate_config
 from .facts import Facts
 from .setup import Setup
 
-OLDEST = "0.34.0"  # before it FSDP's plugin took torch's own objects instead of names
-# By block of the config file: the class, the argument of Accelerator, and keys that have another name there.
-PLUGINS: dict[str, tuple[str, str, Mapping[str, str]]] = {
-    "fsdp_config": ("FullyShardedDataParallelPlugin", "fsdp_plugin", {"offload_params": "cpu_offload"}),
-    "deepspeed_config": ("DeepSpeedPlugin", "deepspeed_plugin", {"deepspeed_config_file": "hf_ds_config"}),
-    "megatron_lm_config": ("MegatronLMPlugin", "megatron_lm_plugin", {}),
-    "dynamo_config": ("TorchDynamoPlugin", "dynamo_plugin", {}),
-    "parallelism_config": ("ParallelismConfig", "parallelism_config", {}),
-}
-PREFIXES = {
-    "fsdp_config": "fsdp_",
-    "megatron_lm_config": "megatron_lm_",
-    "dynamo_config": "dynamo_",
-    "parallelism_config": "parallelism_config_",
-}
-KEPT = ("fsdp_version",)  # a prefix that belongs to the name
+OWN = ("cp", "sp", "fp8")  # objects inside others, made below
 
 
 def plugins_code(facts: Facts, setup: Setup) -> str | None:
@@ -46,55 +30,25 @@ def plugins_code(facts: Facts, setup: Setup) -> str | None:
     return "\n".join([*lines, f"accelerator = {call('Accelerator', arguments)}"]) + "\n"
 
 
-class Name(str):
-    """A text that is code already."""
-
-
-def call(owner: str, arguments: Mapping[str, Any], *first: Name) -> str:
-    """A call with one argument a line, or on one line where that is short."""
-    words = [*first, *(f"{name}={code(value)}" for name, value in arguments.items())]
-    short = f"{owner}({', '.join(words)})"
-    if len(short) <= 80:
-        return short
-    return "\n".join([f"{owner}(", *(f"    {word}," for word in words), ")"])
-
-
-def code(value: Any) -> str:
-    """A value as Python, with double quotes."""
-    if isinstance(value, Name):
-        return value
-    return json.dumps(value) if isinstance(value, (str, list)) else repr(value)
-
-
 def objects(config: Config, release: str) -> Iterator[tuple[str, str, Config]]:
     """(class, argument of Accelerator, arguments) for each block of the file."""
-    for block, (owner, argument, renamed) in PLUGINS.items():
-        if block in config:
-            known = parameters(owner, release)
-            entries = dict(bare(block, config[block]))
-            given = {renamed.get(name, name): value for name, value in [*entries.items(), *inner(entries, block)]}
-            yield owner, argument, {name: spelled(name, value) for name, value in given.items() if name in known}
+    known = for_release(release)
+    for kind, row in rows():
+        block = row["block"]
+        if block in config and kind not in OWN:
+            options = {known.destination(block, key): value for key, value in config[block].items()}
+            options |= {"dynamo_use_dynamic": False} if kind == "dynamo" else {}  # as the launcher says besides
+            named = {str(option): value for option, value in options.items()}
+            yield row["class"], row["argument"], {**class_arguments(row, named, release), **inner(kind, named)}
 
 
-def inner(entries: Config, block: str) -> Iterator[tuple[str, Any]]:
-    """What the launcher says besides, or what is an object of its own in code."""
-    if block == "dynamo_config":
-        yield "dynamic", False
-    if block == "parallelism_config" and "sp_attn_implementation" in entries:
-        kind = {"sp_attn_implementation": entries["sp_attn_implementation"]}
-        yield "sp_handler", Name(call("DeepSpeedSequenceParallelConfig", kind))
-
-
-def bare(block: str, entries: Config) -> Iterator[tuple[str, Any]]:
-    """The entries of a block under the names that the class has."""
-    prefix = PREFIXES.get(block, "")
-    for name, value in entries.items():
-        yield name if name in KEPT else name.removeprefix(prefix), value
-
-
-def spelled(name: str, value: Any) -> Any:
-    """The classes want some names in small letters."""
-    return value.lower() if name in ("auto_wrap_policy", "backend") else value
+def inner(kind: str, options: Config) -> Config:
+    """What is an object of its own in code."""
+    name = "sp_attn_implementation"
+    if kind == "parallelism" and f"parallelism_config_{name}" in options:
+        handler = {name: options[f"parallelism_config_{name}"]}
+        return {"sp_handler": Name(call("DeepSpeedSequenceParallelConfig", handler))}
+    return {}
 
 
 def accelerator_arguments(facts: Facts, setup: Setup, config: Config) -> Config:

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
+from ..convert.plugins import Name, call
 from ..versions import in_span
 from .emit_accelerate import ZERO_STAGES
-from .emit_plugins import Name, accelerator_arguments, call, kwargs_handlers
+from .emit_plugins import accelerator_arguments, kwargs_handlers
 from .facts import Facts
 from .setup import Setup
 

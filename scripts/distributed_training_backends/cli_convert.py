@@ -1,0 +1,101 @@
+"""convert-backend-config: the same run, spelled for another backend or surface."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from . import cli_common as common
+from . import cli_run
+from .model_convert import TARGETS, BadConversionError, ConvertReport
+
+PROG = "convert-backend-config"
+SUMMARY = "Say what a training backend config says for another backend or surface, and what gets lost on the way."
+USAGE = "%(prog)s --to TARGET [options] PATH [DEEPSPEED_JSON]"
+EXAMPLES = """\
+  convert_backend_config.py --to fsdp2 fsdp1.yaml -o fsdp2.yaml
+  convert_backend_config.py --to fsdp accelerate.yaml ds_zero3.json --diff
+
+The result goes to standard output, what is said about it to standard error.
+exit status: 0 converted, 1 the input is refused as it is, 2 it cannot be read or the call was wrong"""
+TO = """fsdp2: from FSDP1; fsdp: from DeepSpeed; deepspeed: from FSDP; launch: flags of accelerate launch; python: plugin
+objects; trainer: TrainingArguments; accelerate: a config file"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and give the exit status."""
+    return common.guarded(PROG, _main, argv)
+
+
+def _main(argv: Sequence[str] | None) -> int:
+    args = build_parser().read(argv)
+    from . import api
+
+    targets = common.targets_from(args, api.default_targets())
+    for text in api.about_targets(targets):
+        common.note(text)
+    context = api.Context(num_processes=args.num_processes, num_machines=args.num_machines)
+    options = api.Options(targets, context, None if args.format == "auto" else args.format)
+    check(args)
+    try:
+        report = api.convert_paths(args.paths, args.to, options, cli_run.read_stdin(args.paths), args.script)
+    except BadConversionError as error:
+        raise common.UsageError(str(error)) from None
+    show(report, args)
+    return report.exit_code
+
+
+def check(args: argparse.Namespace) -> None:
+    """Refuse to write over what is read."""
+    if args.output_file in ("", "-"):
+        raise common.UsageError("--output-file wants the name of a file; without it the result goes to standard output")
+    if args.output_file and cli_run.real(args.output_file) in map(cli_run.real, args.paths):
+        raise common.UsageError(f"--output-file {args.output_file} is one of the inputs, and would be overwritten")
+
+
+def show(report: ConvertReport, args: argparse.Namespace) -> None:
+    """The result where it is wanted, and notes for people beside it."""
+    from .render.convert import convert_json, note_lines
+    from .render.diff import render_diff
+
+    if args.output_format == "json":
+        common.emit(convert_json(report), args.output_file)
+        return
+    for line in note_lines(report):
+        common.note(line)
+    if args.diff and report.text:
+        if not report.same_format:
+            raise common.UsageError(f"--diff shows changes of a file, and {report.to} is another format")
+        common.emit(render_diff(report.path, report.before, report.text), args.output_file)
+    elif report.text:
+        common.emit(report.text, args.output_file)
+
+
+def build_parser() -> common.Parser:
+    """Declare every option."""
+    parser = common.Parser(PROG, SUMMARY, EXAMPLES, USAGE)
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="the config, and the DeepSpeed JSON that it names; - reads standard input",
+    )
+    parser.add_argument("--to", required=True, choices=TARGETS, metavar="TARGET", help=TO.replace("\n", " "))
+    parser.add_argument(
+        "--format", choices=("auto", "accelerate", "deepspeed"), default="auto", help="the kind of PATH"
+    )
+    parser.add_argument("--script", default="train.py", metavar="NAME", help="the script in commands (train.py)")
+    parser.add_argument("--num-processes", metavar="N", type=common.whole(1), help="processes over all machines")
+    parser.add_argument("--num-machines", metavar="N", type=common.whole(1))
+    common.add_target_arguments(parser)
+    group = parser.add_argument_group("output")
+    group.add_argument("--output-format", choices=("text", "json"), default="text")
+    group.add_argument("-o", "--output-file", metavar="PATH", help="write there instead of to standard output")
+    group.add_argument("--diff", action="store_true", help="show what changes in the file")
+    return parser
+
+
+if __name__ == "__main__":
+    import sys
+
+    sys.exit(main())

@@ -1,0 +1,135 @@
+"""Which conversion leads from a config to a target, and what is made of its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ..model import Finding, Report, Severity
+from ..model_convert import TARGETS, BadConversionError, ConvertReport, Note, ordered
+from ..sources.document import Document
+from ..validate import Options
+from .backends import to_deepspeed, to_fsdp
+from .draft import Draft, reread, written
+from .flags import to_flags
+from .fsdp2 import to_fsdp2
+from .python_code import to_python
+from .source import Source
+from .trainer import to_trainer
+
+DEEPSPEED_FILE = "ds_config.json"
+
+
+class Result(NamedTuple):
+    """A text of some kind and what is said about it; `before` is the text that it was made of in place."""
+
+    text: str
+    kind: str
+    notes: tuple[Note, ...]
+    before: str = ""
+
+
+def either(source: Source) -> Draft:
+    """FSDP2 from whatever shards."""
+    return to_fsdp(source) if source.launch.route == "deepspeed" else to_fsdp2(source)
+
+
+IN_PLACE: dict[str, Callable[[Source], Draft]] = {"fsdp2": either, "fsdp": to_fsdp, "deepspeed": to_deepspeed}
+FRESH: dict[str, tuple[Callable[[Source], tuple[str, tuple[Note, ...]]], str]] = {
+    "launch": (to_flags, "launch"),
+    "python": (to_python, "python"),
+    "trainer": (to_trainer, "trainer"),
+}
+
+
+def main_of(documents: Sequence[Document]) -> Document:
+    """The one document that says how the run is launched; a DeepSpeed file goes with it."""
+    mains = [one for one in documents if one.kind != "deepspeed"] or list(documents)
+    if len(mains) != 1:
+        names = ", ".join(one.path for one in mains[:3])
+        raise BadConversionError(
+            f"one config is converted at a time, not {len(mains)}" + (f": {names}" if names else "")
+        )
+    return mains[0]
+
+
+def convert(
+    main: Document, companion: Document | None, to: str, options: Options, script: str = "train.py"
+) -> ConvertReport:
+    """Convert a document. Raises BadConversionError."""
+    if to not in TARGETS:
+        raise BadConversionError(f"there is no target {to!r}; there are {', '.join(TARGETS)}")
+    hub, companion = hub_of(main, companion)
+    source = Source(hub, companion, options.targets, options.context, script)
+    result = result_of(source, to)
+    return ConvertReport(
+        options.targets,
+        main.path,
+        main.kind,
+        to,
+        "unchanged" if result.text == main.text else "converted",
+        result.text,
+        result.before,
+        result.kind,
+        bool(result.before) and hub is main,
+        result.notes,
+    )
+
+
+def result_of(source: Source, to: str) -> Result:
+    """The text and its notes."""
+    if to in FRESH:
+        make, kind = FRESH[to]
+        text, notes = make(source)
+        return Result(text, kind, notes)
+    if to == "accelerate":
+        return Result(source.document.text, "accelerate", ())
+    draft = IN_PLACE[to](source)
+    return Result(draft.finished(), "accelerate", tuple(draft.notes), source.document.text)
+
+
+def hub_of(main: Document, companion: Document | None) -> tuple[Document, Document | None]:
+    """The config file of Accelerate that says what a document says."""
+    if main.kind == "accelerate":
+        whole = main if not main.begin else reread(main, written(main.data, "yaml"))
+        return whole, companion
+    if main.kind == "deepspeed":
+        block = {"deepspeed_config_file": main.path if main.path != "<text>" else DEEPSPEED_FILE}
+        text = written({"distributed_type": "DEEPSPEED", "deepspeed_config": block}, "yaml")
+        return fresh(main, text), main
+    raise BadConversionError(f"{main.path} is of the kind {main.kind}: an Accelerate config is converted")
+
+
+def fresh(main: Document, text: str) -> Document:
+    """A config file written for the purpose."""
+    from ..sources.load import read
+
+    return read(main.path, text, "accelerate", "yaml")
+
+
+# --- what the validator says ---------------------------------------------------------------------------------
+
+
+def refused(report: Report, documents: Sequence[Document], to: str) -> ConvertReport:
+    """Why nothing was converted."""
+    least = Severity.INFO if report.exit_code == 2 else Severity.ERROR
+    found = [(file, one) for file in report.files for one in file.findings if one.severity.rank <= least.rank]
+    bad = [(file.path, one) for file, one in found if file.verdict == "unreadable" or least is Severity.ERROR]
+    main = next((one for one in documents if one.kind != "deepspeed"), documents[0] if documents else None)
+    path = main.path if main else next((file.path for file in report.files), "")
+    verdict = "unreadable" if report.exit_code == 2 else "rejected"
+    kind = main.kind if main else None
+    return ConvertReport(report.targets, path, kind, to, verdict, findings=tuple(bad))  # type: ignore[arg-type]
+
+
+def checked(done: ConvertReport, before: Report, after: Report) -> ConvertReport:
+    """Tell what the validator finds in the result that it did not find in the input."""
+    old = {(one.code, one.message) for file in before.files for one in file.findings}
+    found = [one for file in after.files for one in file.findings if one.severity is not Severity.INFO]
+    new = [Note("check", one.code, one.message, None) for one in found if not known(one, old)]
+    return done._replace(notes=ordered([*done.notes, *new]))
+
+
+def known(finding: Finding, old: set[tuple[str, str]]) -> bool:
+    """Tell whether the input had the same finding."""
+    return (finding.code, finding.message) in old

@@ -1,0 +1,67 @@
+"""The answer to a conversion, as notes for people and as JSON (data/schemas/convert_report.schema.json)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from ..model_convert import ConvertReport, Note, ordered
+from .characters import visible
+from .redact import redact
+
+FORMAT_VERSION = 1
+
+
+def convert_data(report: ConvertReport) -> dict[str, Any]:
+    """Give the report as plain data; the order of the keys is part of the contract."""
+    return {
+        "version": FORMAT_VERSION,
+        "targets": dict(report.targets.items()),
+        "path": report.path,
+        "kind": report.kind,
+        "to": report.to,
+        "verdict": report.verdict,
+        "equivalent": report.equivalent,
+        "result": report.result,
+        "text": report.text,
+        "notes": [{**note._asdict(), "message": redact(note.message)} for note in ordered(report.notes)],
+        "findings": [
+            {"path": path, "code": one.code, "line": one.place.line, "message": redact(one.message)}
+            for path, one in report.findings
+        ],
+    }
+
+
+def convert_json(report: ConvertReport) -> str:
+    """Give the report as a JSON text."""
+    return json.dumps(convert_data(report), indent=2, ensure_ascii=False) + "\n"
+
+
+def note_lines(report: ConvertReport) -> Iterator[str]:
+    """What a person has to know beside the result, one thing a line."""
+    for path, found in report.findings:
+        yield f"{path}:{found.place.line}: {found.severity.value}[{found.code}] {visible(redact(found.message))}"
+    if report.verdict == "rejected":
+        yield f"{report.path}: not converted, because it is refused as it is: mend it first (--fix of the validator)"
+    elif report.verdict == "unreadable":
+        yield f"{report.path}: not converted, because it cannot be judged"
+    for note in ordered(report.notes):
+        yield note_line(report, note)
+    if report.text:
+        yield summary(report)
+
+
+def note_line(report: ConvertReport, note: Note) -> str:
+    """One note, with its place."""
+    place = report.path + (f":{note.line}" if note.line else "")
+    return f"{place}: {note.status}: {visible(redact(f'{note.setting}: {note.message}'))}"
+
+
+def summary(report: ConvertReport) -> str:
+    """What the result claims."""
+    if report.verdict == "unchanged":
+        return f"{report.path}: nothing to convert"
+    if report.equivalent:
+        return f"{report.path}: converted; the run is the same"
+    return f"{report.path}: converted; the run is the same but for what is said above"
