@@ -306,9 +306,14 @@ def converted(
     documents = [source for source in sources if isinstance(source, Document)]
     if report.exit_code:
         return run.refused(report, documents, to)
-    main = run.main_of(documents)
-    companion = companion_of(main, documents, read)
-    done = run.convert(main, companion if isinstance(companion, Document) else None, to, options, script)
+    given = run.main_of(documents)
+    main = given.main
+
+    def find(hub: Document) -> Document | None:
+        found = companion_of(hub, documents, read)
+        return found if isinstance(found, Document) else None
+
+    done = run.convert(given, find, to, options, script)
     if done.result in ("accelerate", "trainer"):
         again = parsed(from_text(main.path, done.text), "trainer" if done.result == "trainer" else "accelerate")
         others = [document for document in documents if document is not main]

@@ -18,8 +18,8 @@ EXAMPLES = """\
 
 The result goes to standard output, what is said about it to standard error.
 exit status: 0 converted, 1 the input is refused as it is, 2 it cannot be read or the call was wrong"""
-TO = """fsdp2: from FSDP1; fsdp: from DeepSpeed; deepspeed: from FSDP; launch: flags of accelerate launch; python: plugin
-objects; trainer: TrainingArguments; accelerate: a config file"""
+TO = """fsdp2: from FSDP1; fsdp: from DeepSpeed; deepspeed: from FSDP; launch: flags of accelerate launch;
+python: plugin objects; trainer: TrainingArguments; accelerate: a config file"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -93,15 +93,17 @@ def offload(draft: Draft, source: Source) -> Iterator[tuple[str, Any]]:
     places = {}
     for what in ("optimizer", "param"):
         place = source.zero(f"offload_{what}_device", f"zero_optimization.offload_{what}.device")
-        if place not in OFF_DEVICES:
+        if what == "param" and source.zero_stage < 3 and place not in OFF_DEVICES:
+            told = f"ZeRO-{source.zero_stage} does not read it"
+            draft.note("same", "offload_param_device", told, *at(source, "offload_param_device"))
+        elif place not in OFF_DEVICES:
             places[f"offload_{what}_device"] = str(place)
     if not places:
         return
-    both = len(places) == 2 or source.zero_stage < 3
     for key, place in places.items():
         exact = len(places) == 2 and place == "cpu"
-        moved = "weights, gradients and optimizer together" if not both or not exact else "the same"
         only = "" if place == "cpu" else f"; FSDP has no {place}"
+        moved = "the same" if exact else "weights, gradients and optimizer together"
         told = f"{place}: fsdp_offload_params: true moves {moved} to the CPU{only}"
         draft.note("same" if exact else "changed", key, told, *at(source, key))
     yield "fsdp_offload_params", True
@@ -156,22 +158,23 @@ def precision(draft: Draft, source: Source) -> None:
 
 
 def parallel(draft: Draft, source: Source, backend: str) -> None:
-    """Sizes of parallelism_config that only the other backend has."""
+    """Sizes of parallelism_config that only the other backend has; what remains shards over all processes."""
     rows = table("parallel", backend)
     block = dict(entries(source.document, "parallelism_config"))
-    gone = {key: why for key in block for prefix, why in rows.items() if key.startswith(prefix)}
-    for key, why in gone.items():
-        if block[key] not in (None, 1, "1") and key.endswith("_size"):
+    for key, value in block.items():
+        why = next((text for prefix, text in rows.items() if key.startswith(prefix)), "")
+        if why and key.endswith("_size") and value not in (None, 1, "1"):
             draft.note("lost", key, why, "parallelism_config", key)
-    if block and (len(gone) == len(block) or backend == "fsdp"):
+    if block:
         draft.remove("parallelism_config")
-    else:
-        for key in gone:
-            draft.remove("parallelism_config", key)
 
 
 def fill(draft: Draft, old: str, new: str, wanted: Mapping[str, Any], renamed: Mapping[str, str]) -> None:
     """Make one block of another: entries that correspond are renamed, the others added or taken out."""
+    if draft.document.has(new):
+        if any(True for _ in entries(draft.document, new)):
+            draft.note("same", new, "stood there without any effect, and gives way", new)
+        draft.remove(new)
     here = [key for key in renamed if draft.document.has(old, key)]
     pairs = {renamed[key]: key for key in reversed(here)}
     if not pairs:
@@ -227,7 +230,13 @@ def fsdp_settings(draft: Draft, source: Source) -> Iterator[tuple[str, Any]]:
     told = f"{strategy.name} is ZeRO-{strategy.zero}" + (", which shards over all machines" if strategy.hybrid else "")
     draft.note("changed" if strategy.hybrid else "same", named, told, FSDP, keys.get(named, named))
     yield "zero_stage", strategy.zero
-    if source.on("fsdp_offload_params"):
+    if source.launch.value("num_machines") not in (None, 1) and not source.launch.given("deepspeed_multinode_launcher"):
+        draft.note("added", "deepspeed_multinode_launcher", "standard: torchrun on each machine, as for FSDP")
+        yield "deepspeed_multinode_launcher", "standard"
+    offloads = source.on("fsdp_offload_params")
+    if offloads and not strategy.zero:
+        draft.note("lost", "fsdp_offload_params", "stage 0 offloads nothing", FSDP, keys.get("fsdp_offload_params", ""))
+    elif offloads:
         draft.note("same", "fsdp_offload_params", "offload to the CPU", FSDP, keys.get("fsdp_offload_params", ""))
         yield "offload_optimizer_device", "cpu"
         if strategy.zero == 3:

@@ -12,7 +12,7 @@ from ..fix import splice
 from ..model import Kind, Pointer
 from ..model_convert import Note, Status
 from ..rules.registry import Operation, Repair
-from ..sources.document import Document
+from ..sources.document import Document, Syntax
 from ..sources.load import read
 from ..sources.writing import block_lines, write
 
@@ -78,9 +78,9 @@ def line_of(document: Document, *pointer: str | int) -> int | None:
     return document.position((node.key or node.value).start)[0] if node and pointer else None
 
 
-def reread(document: Document, text: str, kind: Kind | None = None) -> Document:
-    """A changed text as a document of the same kind."""
-    return read(document.path, text, kind or document.kind, document.syntax)
+def reread(document: Document, text: str, kind: Kind | None = None, syntax: Syntax | None = None) -> Document:
+    """A changed text as a document, of the same kind unless told."""
+    return read(document.path, text, kind or document.kind, syntax or document.syntax)
 
 
 def written(data: Mapping[str, Any], syntax: str) -> str:

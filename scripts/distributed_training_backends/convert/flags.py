@@ -12,6 +12,7 @@ from ..knowledge import accelerate as knowledge
 from ..knowledge.accelerate import Option
 from ..model_convert import Note
 from ..sources.writing import write
+from ..versions import covers
 from .draft import line_of
 from .source import Source, table, truth
 
@@ -29,6 +30,7 @@ class Flags:
         self.source, self.launch, self.document = source, source.launch, source.document
         self.options = knowledge.for_release(source.targets.accelerate).options
         self.words: list[list[str]] = []
+        self.variables: list[str] = []
         self.notes: list[Note] = []
 
     def say(self, name: str, value: Any) -> None:
@@ -38,6 +40,11 @@ class Flags:
             self.lost(name, f"{write(value, 'yaml')} cannot be given on the command line")
         elif words:
             self.words.append(words)
+
+    def works(self, name: str) -> bool:
+        """Tell whether there is a flag, and one that the library itself takes."""
+        spans = table("surfaces", "refused_flags").get(name)
+        return name in self.options and not (spans and covers(spans, self.source.targets.accelerate))
 
     def lost(self, name: str, why: str, *pointer: str | int) -> None:
         """Note what has no flag."""
@@ -60,7 +67,9 @@ def to_flags(source: Source) -> tuple[str, tuple[Note, ...]]:
     unread(flags)
     flags.notes.append(Note("same", "config_file", DEFAULT_CONFIG))
     lines = [shlex.join(words) for words in flags.words]
-    return " \\\n    ".join(["accelerate launch", *lines, source.script]) + "\n", tuple(flags.notes)
+    return " \\\n    ".join([" ".join([*flags.variables, "accelerate launch"]), *lines, source.script]) + "\n", tuple(
+        flags.notes
+    )
 
 
 TOP = ("mixed_precision", "gpu_ids", "debug", "machine_rank", "main_process_ip", "main_process_port")
@@ -77,12 +86,15 @@ def paradigm(flags: Flags) -> None:
     """The flag that picks the launcher."""
     launch = flags.launch
     flag = table("surfaces", "flags").get(launch.route)
-    if flag:
+    if launch.route == "multi_device" and launch.world == 1:
+        told = "--multi_gpu wants two processes: one is started without torchrun"
+        flags.note("changed", "distributed_type", told)
+    elif flag:
         flags.words.append([f"--{flag}"])
     elif truth(launch.value("use_cpu")):
         flags.words.append(["--cpu"])
     if flag and truth(launch.value("use_cpu")):
-        flags.lost("use_cpu", f"--cpu goes with no --{flag}", "use_cpu")
+        flags.note("same", "use_cpu", f"beside --{flag} it reaches no process")
     if launch.route == "tpu":
         flags.words += [["--tpu_cluster"]] if launch.value("tpu_use_cluster") is True else []
         flags.say("main_training_function", launch.value("main_training_function"))
@@ -122,19 +134,16 @@ def given(flags: Flags, name: str) -> None:
     if parallel and not (flags.launch.route == "fsdp" and flags.source.fsdp2):
         if argument.value not in (None, 1):
             flags.lost(name, "the command line takes it with --use_fsdp and --fsdp_version 2 only")
+    elif name in table("surfaces", "environment") and not flags.works(name):
+        if argument.value is not None:
+            variable = table("surfaces", "environment")[name]
+            flags.variables.append(f"{variable}={shlex.quote(str(argument.value))}")
     elif name in flags.options:
         alone = ("machine_rank",) if flags.launch.value("num_machines") == 1 else ()
         if name not in ("num_machines", "num_processes", *alone):
             flags.say(name, argument.value)
-    elif name in table("surfaces", "environment"):
-        flags.lost(name, f"no flag sets it; {exported(name, argument.value)} does")
     elif argument.value is not None:
-        flags.lost(name, "no flag sets it, and nothing reads it" if name.split("_")[0] != "tpu" else "no flag sets it")
-
-
-def exported(name: str, value: Any) -> str:
-    """The variable that says the same."""
-    return str(table("surfaces", "environment")[name].format(value=shlex.quote(str(value))))
+        flags.lost(name, "no flag sets it" if name.startswith("tpu_") else "no flag sets it, and nothing reads it")
 
 
 def unread(flags: Flags) -> None:

@@ -38,8 +38,11 @@ class Code:
         precision = self.source.launch.value(PRECISION)
         if precision not in (None, "no", False):
             given[PRECISION] = precision
-        if truth(self.source.launch.value("use_cpu")):
+        if self.source.launch.route == "simple" and truth(self.source.launch.value("use_cpu")):
             given["cpu"] = True
+        steps = self.source.launch.value("gradient_accumulation_steps")
+        if self.source.launch.route == "deepspeed" and isinstance(steps, int) and steps != 1:
+            given["gradient_accumulation_steps"] = steps  # the launcher tells Accelerator too
         plugins = dict(self.plugins())
         known = parameters("Accelerator", self.release)
         given |= {name: value for name, value in plugins.items() if name in known}
@@ -51,7 +54,7 @@ class Code:
         """The arguments of Accelerator that are objects."""
         launch, inner = self.source.launch, dict(self.handlers())
         for kind, row in rows():
-            taken = kind == launch.route or (kind == "dynamo" and launch.value("dynamo_backend") not in (None, "no"))
+            taken = kind == launch.route or (kind == "dynamo" and self.source.compiled)
             if taken or (kind == "parallelism" and launch.uses_parallelism):
                 made = chosen(self.source, row, row["class"]) | (inner if kind == "parallelism" else {})
                 self.names.add(row["class"])
@@ -115,10 +118,10 @@ def start(source: Source) -> str:
 def notes(source: Source) -> tuple[Note, ...]:
     """What no object says."""
     found = [Note("open", "num_processes", f"the script does not start processes: {start(source)}")]
-    for name, said in table("surfaces", "environment").items():
-        value = source.launch.value(name)
-        if source.launch.given(name) and value not in (None, False, "all") and name != "fsdp_ignored_modules":
-            told = f"no argument says it: {said.format(value=value)}"
+    for name in ("gpu_ids", "debug"):
+        value, variable = source.launch.value(name), table("surfaces", "environment")[name]
+        if source.launch.given(name) and value not in (None, False, "all"):
+            told = f"no argument says it: export {variable}={str(value).lower()}"
             found.append(Note("open", name, told, line_of(source.document, name)))
     return (*found, *unsaid(source))
 
@@ -130,6 +133,9 @@ def unsaid(source: Source) -> Iterator[Note]:
     said |= {option_of(table("plugins", "fp8"), field) for field in parameters(owner or "", source.targets.accelerate)}
     for name, found in source.launch.arguments.items():
         if found.pointer is None or len(found.pointer) < 2 or name in said or found.value in (None, False, "no"):
+            continue
+        alone = name.startswith("deepspeed_") and source.launch.value("num_machines") in (None, 1)
+        if alone or (name.startswith("dynamo_") and not source.compiled):
             continue
         if name not in ("dynamo_backend", "fp8_backend", PRECISION, "mpirun_hostfile"):
             yield Note("lost", name, "no argument of a plugin says it", line_of(source.document, *found.pointer))

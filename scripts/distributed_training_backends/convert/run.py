@@ -42,25 +42,34 @@ FRESH: dict[str, tuple[Callable[[Source], tuple[str, tuple[Note, ...]]], str]] =
 }
 
 
-def main_of(documents: Sequence[Document]) -> Document:
-    """The one document that says how the run is launched; a DeepSpeed file goes with it."""
-    mains = [one for one in documents if one.kind != "deepspeed"] or list(documents)
-    if len(mains) != 1:
-        names = ", ".join(one.path for one in mains[:3])
-        raise BadConversionError(
-            f"one config is converted at a time, not {len(mains)}" + (f": {names}" if names else "")
-        )
-    return mains[0]
+class Given(NamedTuple):
+    """What was given: the document that is converted, and those that go with it."""
+
+    main: Document
+    config: Document | None = None
+
+
+def main_of(documents: Sequence[Document]) -> Given:
+    """The one document that says how the run is launched: a command counts more than the config that it may take."""
+    found = {kind: [one for one in documents if one.kind == kind] for kind in ("launch", "python", "accelerate")}
+    command, code, config = found["launch"], found["python"], found["accelerate"]
+    rest = [one for one in documents if one.kind not in found] if not (command or code or config) else []
+    mains = command or code or config or rest
+    if len(mains) != 1 or len(config) > 1:
+        names = ", ".join(one.path for one in (mains if len(mains) > 1 else config)[:3])
+        raise BadConversionError("one run is converted at a time" + (f", not {names}" if names else ""))
+    return Given(mains[0], config[0] if config else None)
 
 
 def convert(
-    main: Document, companion: Document | None, to: str, options: Options, script: str = "train.py"
+    given: Given, find: Callable[[Document], Document | None], to: str, options: Options, script: str = "train.py"
 ) -> ConvertReport:
-    """Convert a document. Raises BadConversionError."""
+    """Convert a document; `find` gives the DeepSpeed file that a config names. Raises BadConversionError."""
     if to not in TARGETS:
         raise BadConversionError(f"there is no target {to!r}; there are {', '.join(TARGETS)}")
-    hub, companion = hub_of(main, companion)
-    source = Source(hub, companion, options.targets, options.context, script)
+    main = given.main
+    hub, notes = hub_of(given, options)
+    source = Source(hub, main if main.kind == "deepspeed" else find(hub), options.targets, options.context, script)
     result = result_of(source, to)
     return ConvertReport(
         options.targets,
@@ -72,7 +81,7 @@ def convert(
         result.before,
         result.kind,
         bool(result.before) and hub is main,
-        result.notes,
+        (*notes, *result.notes),
     )
 
 
@@ -88,23 +97,20 @@ def result_of(source: Source, to: str) -> Result:
     return Result(draft.finished(), "accelerate", tuple(draft.notes), source.document.text)
 
 
-def hub_of(main: Document, companion: Document | None) -> tuple[Document, Document | None]:
-    """The config file of Accelerate that says what a document says."""
+def hub_of(given: Given, options: Options) -> tuple[Document, tuple[Note, ...]]:
+    """The config file of Accelerate that says what a document says, and notes."""
+    main = given.main
     if main.kind == "accelerate":
-        whole = main if not main.begin else reread(main, written(main.data, "yaml"))
-        return whole, companion
+        return (main if not main.begin else reread(main, written(main.data, "yaml"))), ()
     if main.kind == "deepspeed":
         block = {"deepspeed_config_file": main.path if main.path != "<text>" else DEEPSPEED_FILE}
         text = written({"distributed_type": "DEEPSPEED", "deepspeed_config": block}, "yaml")
-        return fresh(main, text), main
-    raise BadConversionError(f"{main.path} is of the kind {main.kind}: an Accelerate config is converted")
+        return reread(main, text, "accelerate", "yaml"), ()
+    if main.kind == "launch":
+        from .from_launch import to_config
 
-
-def fresh(main: Document, text: str) -> Document:
-    """A config file written for the purpose."""
-    from ..sources.load import read
-
-    return read(main.path, text, "accelerate", "yaml")
+        return to_config(main, given.config, options.targets.accelerate)
+    raise BadConversionError(f"{main.path} is of the kind {main.kind}, which is no run")
 
 
 # --- what the validator says ---------------------------------------------------------------------------------

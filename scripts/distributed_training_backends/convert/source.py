@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ..flow.effect import ON, normal
 from ..flow.launch import Launch, destination, launch_of
+from ..knowledge import accelerate as knowledge
 from ..model import Context, Targets
 from ..model_convert import BadConversionError
 from ..resources import load_json
@@ -88,6 +89,15 @@ class Source:
             return next(one for one in STRATEGIES if one.reshard is reshard)
         written = str(self.launch.value("fsdp_sharding_strategy")).upper()
         return next((one for one in STRATEGIES if written in (one.name, str(one.number))), STRATEGIES[0])
+
+    @property
+    def compiled(self) -> bool:
+        """Tell whether the launcher brings torch.compile to the workers."""
+        backend = self.launch.value("dynamo_backend")
+        launchers = {"deepspeed": "prepare_deepspeed_cmd_env", "simple": "prepare_simple_launcher_cmd_env"}
+        function = launchers.get(self.launch.route, "prepare_multi_gpu_env")
+        exported = knowledge.for_release(self.targets.accelerate).exports_of(function)
+        return backend not in (None, "no", "NO") and "dynamo_backend" in exported
 
     # --- DeepSpeed ---
 

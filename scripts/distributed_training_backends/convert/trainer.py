@@ -41,9 +41,9 @@ class Arguments:
         """Each argument."""
         yield "output_dir", OUTPUT
         yield from self.precision()
-        if truth(self.launch.value("use_cpu")):
+        if self.launch.route == "simple" and truth(self.launch.value("use_cpu")):
             yield "use_cpu" if "use_cpu" in self.known.training_arguments else "no_cuda", True
-        if self.launch.value("dynamo_backend") not in (None, "no", "NO"):
+        if self.source.compiled:
             yield from self.compiling()
         if self.launch.route == "deepspeed":
             yield from self.deepspeed()
@@ -96,10 +96,10 @@ class Arguments:
         zero: dict[str, Any] = {"stage": self.source.zero_stage}
         for what in ("optimizer", "param"):
             device = self.launch.value(f"offload_{what}_device")
-            if device not in (None, "none"):
+            if device not in (None, "none") and (what == "optimizer" or self.source.zero_stage == 3):
                 path = self.launch.value(f"offload_{what}_nvme_path")
                 zero[f"offload_{what}"] = {"device": device, **({"nvme_path": path} if device == "nvme" else {})}
-        if (whole := self.launch.value("zero3_save_16bit_model")) is not None:
+        if self.source.zero_stage == 3 and (whole := self.launch.value("zero3_save_16bit_model")) is not None:
             zero["stage3_gather_16bit_weights_on_model_save"] = truth(whole)
         precision = {name: {"enabled": "auto"} for name in PRECISIONS}
         return {**dict.fromkeys(AUTO, "auto"), **precision, "zero_optimization": zero}
@@ -111,6 +111,10 @@ class Arguments:
             raise BadConversionError(f"the Trainer of transformers {self.source.targets.transformers} has no FSDP2")
         new = "auto_wrap_policy" in self.known.fsdp_keys
         yield "fsdp", True if new else " ".join(self.words())
+        if new and version == 1 and self.source.strategy.name != "FULL_SHARD":
+            name = self.source.strategy.name
+            told = f"the plugin that the Trainer makes is FULL_SHARD: export FSDP_SHARDING_STRATEGY={name} beside it"
+            self.note("open", "fsdp_sharding_strategy", told)
         config = dict(self.fsdp_config(version))
         if config:
             yield "fsdp_config", config

@@ -63,5 +63,6 @@ def summary(report: ConvertReport) -> str:
     if report.verdict == "unchanged":
         return f"{report.path}: nothing to convert"
     if report.equivalent:
-        return f"{report.path}: converted; the run is the same"
+        given = ", once what is open is given" if any(note.status == "open" for note in report.notes) else ""
+        return f"{report.path}: converted; the run is the same{given}"
     return f"{report.path}: converted; the run is the same but for what is said above"

@@ -1,0 +1,97 @@
+"""A launch command, with or without a config file, as one config file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..flow.command import CommandLine, command_line
+from ..flow.launch import launch_of
+from ..knowledge import accelerate as knowledge
+from ..model import Context
+from ..model_convert import BadConversionError, Note
+from ..sources.document import OPEN, Document
+from .draft import Draft, reread, written
+from .source import table, truth
+
+# What decides about the launcher, or is the script's.
+STRUCTURE = ("config_file", "cpu", "use_parallelism_config", "training_script", "training_script_args", "help")
+
+
+def to_config(command: Document, config: Document | None, release: str) -> tuple[Document, tuple[Note, ...]]:
+    """The config that starts the same run, and what has to stay on the command line."""
+    if command.data.get("launcher") not in ("accelerate", "accelerate-launch"):
+        raise BadConversionError(f"{command.path} starts {command.data.get('launcher')}, which reads no such config")
+    line = command_line(command, release)
+    if line.faults:
+        fault = line.faults[0]
+        raise BadConversionError(f"{command.path}: argparse refuses {fault.text or 'it'} ({fault.name})")
+    launch = launch_of(config, release, Context(), line)
+    if launch is None:
+        raise BadConversionError(f"{config.path if config else command.path}: nothing says how it is launched")
+    kind = launch.distributed_type
+    count = launch.arguments["num_processes"].value
+    if launch.value("cpu"):
+        kind = "MULTI_CPU" if count is OPEN or (isinstance(count, int) and count > 1) else "NO"
+    draft = Draft(config or reread(command, written(start(kind), "yaml"), "accelerate", "yaml"))
+    if launch.value("cpu"):
+        draft.set(("use_cpu",), True)
+    if draft.document.get("distributed_type") != kind:
+        draft.set(("distributed_type",), kind)
+    if config is not None and not launch.uses_parallelism:
+        draft.remove("parallelism_config")
+    for name, value in said(line, launch.uses_parallelism, draft):
+        place(draft, name, value, release)
+    if count is OPEN and "num_processes" not in line.given:
+        draft.notes.append(Note("open", "num_processes", "as many as the machine has devices: write how many"))
+    return draft.document, tuple(draft.notes)
+
+
+def start(kind: str) -> dict[str, Any]:
+    """What every file begins with."""
+    return {"compute_environment": "LOCAL_MACHINE", "distributed_type": kind}
+
+
+def said(line: CommandLine, parallel: bool, draft: Draft) -> Iterator[tuple[str, Any]]:
+    """The options that are given a value a file can hold; notes on the others."""
+    options = knowledge.for_release(line.release).options
+    fields = knowledge.for_release(line.release).cluster_fields
+    paradigms = table("surfaces", "types")
+    for name, given in line.given.items():
+        if name in STRUCTURE or name in paradigms:
+            continue
+        flag, where = f"--{name}", line.document.place(line.at(given.flag)).line
+        if given.value is OPEN:
+            draft.notes.append(Note("open", name, f"the shell fills it in: write its value, or keep {flag}", where))
+        elif name.startswith("parallelism_config_") and not parallel:
+            draft.notes.append(Note("same", name, "without --use_parallelism_config nothing reads it", where))
+        elif block_of(name) or (name in fields and options[name].default is None):
+            yield name, given.value
+        else:
+            draft.notes.append(Note("open", name, f"no file sets it: keep {flag} on the command line", where))
+    if line.value("use_parallelism_config") and not any(name.startswith("parallelism_config_") for name in line.given):
+        yield "parallelism_config_dp_replicate_size", 1
+
+
+def block_of(option: str) -> str | None:
+    """The block of a file that an option belongs to."""
+    blocks: dict[str, list[str]] = table("surfaces", "blocks")
+    return next((block for block, starts in blocks.items() if option.startswith(tuple(starts))), None)
+
+
+def place(draft: Draft, name: str, value: Any, release: str) -> None:
+    """Write an option where a file has it."""
+    if isinstance(value, tuple):
+        value = [bool(item) for item in value]
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        value = truth(value)
+    if name == "fsdp_version":
+        value = int(value)
+    block = block_of(name)
+    if block is None:
+        draft.set((name,), value)
+        return
+    data = draft.document.get(block)
+    known = knowledge.for_release(release)
+    keys = {known.destination(block, str(key)): str(key) for key in data} if isinstance(data, dict) else {}
+    draft.set((block, keys.get(name, name)), value)

@@ -1,0 +1,347 @@
+"""What conversions keep: every Accelerate file of the corpus, converted, launched and built by the real libraries.
+
+    python -m tests.oracle.conversions [--release 1.15.0] [--count N] [--to fsdp2,launch,…]
+
+Each result has to validate without findings that its source did not have, to be accepted by the library, and to build
+the same where it claims so. FSDP1 files are also given to `accelerate to-fsdp2`, and files go there and back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any, NamedTuple
+
+import yaml
+from tests.oracle import environment
+from tests.oracle.cases import Case, corpus, flags, questions
+from tests.oracle.client import Answer
+from tests.oracle.triage_checks import NOT_HERE, SAME, Libraries
+
+from distributed_training_backends import api
+from distributed_training_backends.model_convert import BadConversionError, ConvertReport
+
+IN_PLACE = ("fsdp2", "fsdp", "deepspeed")
+TARGETS = (*IN_PLACE, "launch", "python", "trainer")
+# What differs between a file, flags and objects, and decides nothing.
+BESIDE = {"variables", "device", "backend", "process_groups", "debug", "launch", "native_amp", "scaler"}
+TO_FSDP2 = """
+import json, sys, yaml
+from accelerate.commands.to_fsdp2 import convert_config_to_fsdp2
+print(json.dumps([yaml.dump(convert_config_to_fsdp2(yaml.safe_load(text))) for text in json.load(sys.stdin)]))
+"""
+
+
+class Outcome(NamedTuple):
+    """What became of one file; `wrong` says what should not be."""
+
+    name: str
+    state: str
+    wrong: tuple[str, ...] = ()
+
+
+class Bench:
+    """Converts, and asks one release."""
+
+    def __init__(self, libraries: Libraries, release: str) -> None:
+        self.libraries, self.release = libraries, release
+        self.options = api.Options(api.default_targets()._replace(accelerate=release))
+
+    def convert(self, case: Case, to: str) -> ConvertReport | str:
+        try:
+            return api.convert_text(case.text, to, self.options, case.companions)
+        except BadConversionError as error:
+            return str(error)
+
+    def ask(self, question: Answer) -> Answer:
+        return self.libraries.oracle("accelerate", self.release).ask(question)
+
+    def launched(self, case: Case) -> Answer:
+        return self.ask(questions(case)["launch"])
+
+    def outcome(self, case: Case, to: str) -> Outcome:
+        before = self.launched(case)
+        if before["verdict"] != "accepted":
+            return Outcome(case.name, "input not accepted by the library")
+        report = self.convert(case, to)
+        if isinstance(report, str):
+            return Outcome(case.name, "refused: " + re.sub(r"<text>|\S+\.json", "it", report)[:60])
+        if not report.text:
+            return Outcome(case.name, f"input {report.verdict}")
+        checks = [note.message for note in report.notes if note.status == "check"]
+        wrong = [f"validator: {one}" for one in checks]
+        wrong += self.after(case, report, before, to)
+        return Outcome(case.name, "same run" if report.equivalent else "said what differs", tuple(wrong))
+
+    def after(self, case: Case, report: ConvertReport, before: Answer, to: str) -> Iterator[str]:
+        if to in ("launch", *IN_PLACE):
+            after = self.launched_again(case, report, to)
+            error = (after.get("error") or {}).get("message", "")
+            if after["verdict"] != "accepted":
+                if not any(part in error for part in NOT_HERE):
+                    yield f"library: {after['verdict']} {error[:200]}"
+            elif to == "launch":
+                yield from unlike(before["facts"], after["facts"], said_of(report))
+            elif to == "fsdp2" and before["facts"]["state"]["fsdp_plugin"]:
+                yield from other_fsdp(before["facts"]["state"], after["facts"]["state"], said_of(report))
+        elif to == "trainer":
+            yield from self.trained(report, before)
+        elif to == "python":
+            yield from self.code_builds(case, report, before)
+
+    def launched_again(self, case: Case, report: ConvertReport, to: str) -> Answer:
+        if to in IN_PLACE:
+            return self.launched(Case(case.name, "accelerate", report.text, case.suffix, files=case.companions))
+        words = shlex.split(report.text.replace("\\\n", " "))
+        first = words.index("launch") + 1
+        variables = dict(word.split("=", 1) for word in words[: first - 2])
+        question = {**questions(case)["launch"], "flags": [], "environment": variables}
+        return self.ask({**question, "words": [*flags(case.data), *words[first:]]})
+
+    def trained(self, report: ConvertReport, before: Answer) -> Iterator[str]:
+        """The Trainer takes the arguments, and makes the same FSDP plugin of them."""
+        data = yaml.safe_load(report.text)
+        config = data.pop("fsdp_config", None) or data.pop("deepspeed", None)
+        if not isinstance(config, dict):
+            return
+        mode = "fsdp" if "fsdp" in data else "trainer"
+        arguments = {name: value for name, value in data.items() if name != "output_dir"}
+        question = {"mode": mode, "files": {"c.json": json.dumps(config)}, "config": "c.json", "world_size": 2}
+        answer = self.libraries.oracle("deepspeed", environment.PINS["deepspeed"]).ask(
+            {**question, "arguments": arguments}
+        )
+        error = (answer.get("error") or {}).get("message", "")
+        if answer["verdict"] != "accepted" and not any(part in error for part in NOT_HERE):
+            yield f"trainer: {answer['verdict']} {error[:200]}"
+        plugin, meant = (answer.get("facts") or {}).get("plugin"), before["facts"]["state"]["fsdp_plugin"]
+        for name in (*ONE_MEANING, *MORE, "sharding_strategy", "reshard_after_forward") if plugin and meant else ():
+            ours = plugin["fsdp_version"] == 2 or name != "reshard_after_forward"
+            if ours and sense(plugin.get(name)) != sense(meant.get(name)) and f"fsdp_{name}" not in said_of(report):
+                yield f"trainer {name}: {plugin.get(name)} and {meant.get(name)}"
+
+    def code_builds(self, case: Case, report: ConvertReport, before: Answer) -> Iterator[str]:
+        state = before["facts"]["state"]
+        world = state["num_processes"]
+        meant = {name: value for name, value in state.items() if name not in BESIDE}
+        if isinstance(meant.get("parallelism_config"), dict):
+            meant["parallelism_config"] = {k: v for k, v in meant["parallelism_config"].items() if k != "device_mesh"}
+        if "dynamo_plugin=" not in report.text:
+            del meant["dynamo_plugin"]
+        code = report.text + f"MEANT = {json.dumps(meant)!r}\n" + SAME
+        asked = {"mode": "python", "name": "p.py", "config": "", "files": case.companions, "processes": world}
+        if world == 1 and "torchrun" in report.text:
+            return  # the worker starts one process without torchrun
+        answer = self.libraries.oracle("snippets", self.release).ask({**asked, "code": code})
+        error = (answer.get("error") or {}).get("message", "")
+        if answer["verdict"] != "accepted" and not any(part in error for part in NOT_HERE):
+            yield f"code: {error[:400]}"
+
+
+def said_of(report: ConvertReport) -> set[str]:
+    """The settings whose change the report tells."""
+    return {note.setting for note in report.notes if note.status in ("lost", "changed", "open")}
+
+
+def unlike(before: Mapping[str, Any], after: Mapping[str, Any], said: set[str]) -> Iterator[str]:
+    """Where two launches differ: torchrun's configuration, and what the first worker builds."""
+    ours, theirs = before["launch"]["torchrun"], after["launch"]["torchrun"]
+    if "distributed_type" in said:
+        return
+    if ours != theirs:
+        yield f"torchrun: {ours} and {theirs}"
+    for name, value in before["state"].items():
+        other = after["state"].get(name)
+        if name in BESIDE - {"native_amp", "scaler", "debug"} or any(one.startswith(name) for one in said):
+            continue
+        if value != other:
+            yield f"{name}: {different(value, other)}"
+
+
+def different(one: Any, other: Any) -> str:
+    if isinstance(one, dict) and isinstance(other, dict):
+        return "; ".join(f"{k} {one.get(k)!r} {other.get(k)!r}" for k in one if one.get(k) != other.get(k))[:300]
+    return f"{one!r} and {other!r}"[:300]
+
+
+ONE_MEANING = ("cpu_offload", "auto_wrap_policy", "transformer_cls_names_to_wrap", "min_num_params", "state_dict_type")
+MORE = ("activation_checkpointing", "cpu_ram_efficient_loading", "ignored_modules")
+
+
+def other_fsdp(before: Mapping[str, Any], after: Mapping[str, Any], said: set[str]) -> Iterator[str]:
+    """Where FSDP2 does something else than FSDP1 did, without a word about it."""
+    old, new = before["fsdp_plugin"], after["fsdp_plugin"]
+    if old.get("fsdp_version") == 2:
+        return
+    strategy = str(old.get("sharding_strategy", ""))
+    if "NO_SHARD" in strategy:
+        if new:
+            yield "NO_SHARD is sharded"
+        return
+    reshards = "GRAD_OP" not in strategy and "ZERO2" not in strategy
+    if new.get("reshard_after_forward") is not reshards:
+        yield f"{strategy}: reshard {new.get('reshard_after_forward')}"
+    machines = "HYBRID" in strategy and "fsdp_sharding_strategy" not in said
+    shape = (after.get("mesh") or {}).get("shape") or []
+    if machines and before["num_processes"] > 8 and len([size for size in shape if size > 1]) != 2:
+        yield f"{strategy}: mesh {shape}"
+    for name in (*ONE_MEANING, *MORE):
+        if sense(old.get(name)) != sense(new.get(name)) and f"fsdp_{name}" not in said:
+            yield f"{name}: {old.get(name)} and {new.get(name)}"
+    for name in ("num_processes", "mixed_precision", "distributed_type"):
+        if before[name] != after[name]:
+            yield f"{name}: {before[name]} and {after[name]}"
+
+
+def sense(value: Any) -> str:
+    """The same policy has another class in FSDP2."""
+    text = str(value)
+    if "Offload" in text:
+        return str("CPUOffloadPolicy" in text or "offload_params=True" in text)
+    return "False" if text == "None" else text
+
+
+# --- beside Accelerate's own tool --------------------------------------------------------------------------------
+
+
+def side_by_side(bench: Bench, cases: Sequence[Case], home: environment.Environment) -> Iterator[str]:
+    """How many FSDP1 files each of the two keeps whole, by what."""
+    ours: dict[str, ConvertReport] = {}
+    for case in cases:
+        report = bench.convert(case, "fsdp2")
+        sharded = case.data.get("distributed_type") == "FSDP" and "fsdp_config" in case.data
+        if sharded and isinstance(report, ConvertReport) and report.verdict == "converted":
+            ours[case.name] = report
+    chosen = [case for case in cases if case.name in ours]
+    done = subprocess.run(
+        [home.python, "-c", TO_FSDP2],
+        input=json.dumps([case.text for case in chosen]),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    theirs = dict(zip((case.name for case in chosen), json.loads(done.stdout), strict=True))
+    counts: Counter[tuple[str, str]] = Counter()
+    for case in chosen:
+        for who, text in (("ours", ours[case.name].text), ("to-fsdp2", theirs[case.name])):
+            said = said_of(ours[case.name]) if who == "ours" else set()
+            counts.update((who, what) for what in kept(bench, case, text, said))
+            counts[who, "comments"] += len(comments(text))
+    remarks = sum(len(comments(one.text)) for one in chosen)
+    yield f"{len(chosen)} FSDP1 files that the validator accepts, {remarks} comments"
+    for what in (*KEPT, "comments"):
+        yield f"  {what:44} ours {counts['ours', what]:4}   accelerate to-fsdp2 {counts['to-fsdp2', what]:4}"
+
+
+KEPT = (
+    "accepted by the library",
+    "nothing new for the validator",
+    "order of the keys kept",
+    "builds the same, or says what differs",
+)
+
+
+def kept(bench: Bench, case: Case, text: str, said: set[str]) -> Iterator[str]:
+    """What a conversion keeps of a file."""
+    made = Case(case.name, "accelerate", text, case.suffix)
+    old, new = bench.launched(case), bench.launched(made)
+    if new["verdict"] == "accepted":
+        yield KEPT[0]
+    if not clean(bench, text) - clean(bench, case.text):
+        yield KEPT[1]
+    if all(in_order(case.data, made.data, block) for block in (None, "fsdp_config")):
+        yield KEPT[2]
+    both = old["verdict"] == new["verdict"] == "accepted"
+    if both and not list(other_fsdp(old["facts"]["state"], new["facts"]["state"], said)):
+        yield KEPT[3]
+
+
+def in_order(old: Any, new: Any, block: str | None) -> bool:
+    """Tell whether the keys that both have stand in the same order."""
+    one, other = (data if block is None else data.get(block) or {} for data in (old, new))
+    return [key for key in one if key in other] == [key for key in other if key in one]
+
+
+def comments(text: str) -> list[str]:
+    return re.findall(r"(?m)(?:^|[ \t])(#.*)$", text)
+
+
+def clean(bench: Bench, text: str) -> set[str]:
+    report = api.validate_text(text, bench.options, "config.yaml")
+    return {one.code + one.message for file in report.files for one in file.findings if one.severity.value != "info"}
+
+
+# --- there and back ------------------------------------------------------------------------------------------
+
+
+def round_trip(bench: Bench, case: Case, there: str, back: str) -> Outcome | None:
+    """A file through another spelling; None where it does not go there."""
+    first = bench.convert(case, there)
+    if isinstance(first, str) or not first.text:
+        return None
+    middle = Case(case.name, "accelerate", first.text, ".yaml", files=case.companions)
+    if middle.data["distributed_type"] == "MULTI_GPU":
+        return Outcome(case.name, "to MULTI_GPU, and said so")
+    second = bench.convert(middle, back)
+    if isinstance(second, str) or not second.text:
+        return Outcome(case.name, "no way back", (str(second)[:200],))
+    before, after = bench.launched(case), bench.launched(Case(case.name, "accelerate", second.text))
+    if before["verdict"] != "accepted":
+        return None
+    if after["verdict"] != "accepted":
+        return Outcome(case.name, "refused", ((after.get("error") or {}).get("message", "")[:200],))
+    said = said_of(first) | said_of(second)
+    return Outcome(case.name, "back", tuple(changed_on_the_way(before["facts"], after["facts"], said)))
+
+
+def changed_on_the_way(before: Mapping[str, Any], after: Mapping[str, Any], said: set[str]) -> Iterator[str]:
+    """What DeepSpeed's plugin has that it had not, unless it was told."""
+    old, new = before["state"]["deepspeed_plugin"], after["state"]["deepspeed_plugin"]
+    for name in ("zero_stage", "offload_optimizer_device", "offload_param_device", "zero3_init_flag"):
+        unread = name == "offload_param_device" and old["zero_stage"] < 3
+        if old.get(name) != new.get(name) and name not in said and not unread:
+            yield f"{name}: {old.get(name)} and {new.get(name)}"
+
+
+def show(title: str, outcomes: Sequence[Outcome]) -> int:
+    states = Counter(one.state for one in outcomes)
+    wrong = [one for one in outcomes if one.wrong]
+    print(f"{title}: {len(outcomes)} files; " + ", ".join(f"{count} {state}" for state, count in states.most_common()))
+    print(f"  {len(wrong)} wrong")
+    kinds = Counter(re.sub(r"\d+", "N", text)[:150] for one in wrong for text in one.wrong)
+    for text, count in kinds.most_common(12):
+        example = next(one.name for one in wrong if any(re.sub(r"\d+", "N", w)[:150] == text for w in one.wrong))
+        print(f"    {count} x {text} ({example})")
+    return len(wrong)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Convert the corpus, and ask the real libraries about the results.")
+    parser.add_argument("--release", default=environment.PINS["accelerate"])
+    parser.add_argument("--count", type=int, default=10_000, help="files at most")
+    parser.add_argument("--to", default=",".join((*TARGETS, "back")), help="targets, joined by commas")
+    options = parser.parse_args(arguments)
+    home = environment.default()
+    cases = [case for case in corpus() if case.kind == "accelerate" and isinstance(case.data, dict)][: options.count]
+    failures = 0
+    with ExitStack() as stack:
+        bench = Bench(Libraries(home, stack), options.release)
+        for to in options.to.split(","):
+            if to == "back":
+                trips = [round_trip(bench, case, "fsdp", "deepspeed") for case in cases]
+                failures += show("DeepSpeed, FSDP, DeepSpeed", [trip for trip in trips if trip])
+            else:
+                failures += show(to, [bench.outcome(case, to) for case in cases])
+            if to == "fsdp2":
+                print("\n".join(side_by_side(bench, cases, home)))
+    return int(bool(failures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
