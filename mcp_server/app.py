@@ -35,7 +35,16 @@ from distributed_training_backends.about import DESCRIPTION, NAME, VERSION
 from distributed_training_backends.render.characters import visible
 from distributed_training_backends.render.redact import redact
 
-from . import diagnose_failure, lookup_reference, prompts, resources, stdio, triage_backend, validate_config
+from . import (
+    convert_config,
+    diagnose_failure,
+    lookup_reference,
+    prompts,
+    resources,
+    stdio,
+    triage_backend,
+    validate_config,
+)
 from .arguments import checked
 from .shared import compact
 from .skills_extension import Skills
@@ -43,14 +52,20 @@ from .tool import CallError, Tool
 
 TITLE = "Distributed training backends"
 INSTRUCTIONS = f"""\
-Checks configs of Hugging Face Accelerate, DeepSpeed, FSDP and the Transformers Trainer against given releases, \
-chooses backends, explains failures. validate_config: before a launch, or when a setting seems ignored. \
-triage_backend: which backend, does it fit, what config. diagnose_failure: a log, a hang, a wrong or slow run. \
-lookup_reference: a key, flag, class, code, error line, question. Pass texts, not paths, and the releases that will \
+Checks, converts and chooses configs of Hugging Face Accelerate, DeepSpeed, FSDP and the Trainer for given releases, \
+explains failures. validate_config: before a launch, or when a setting seems ignored. triage_backend: which backend, \
+does it fit. diagnose_failure: a log, a hang, a slow run. lookup_reference: a key, flag, class, error line. \
+convert_config: FSDP2, DeepSpeed, flags, Python. Pass texts, not paths, and the releases that will \
 run. Playbook: {resources.uri_of("SKILL.md")}"""
 TOOLS: Mapping[str, Tool] = {
     tool.name: tool
-    for tool in (validate_config.TOOL, triage_backend.TOOL, diagnose_failure.TOOL, lookup_reference.TOOL)
+    for tool in (
+        validate_config.TOOL,
+        triage_backend.TOOL,
+        diagnose_failure.TOOL,
+        lookup_reference.TOOL,
+        convert_config.TOOL,
+    )
 }
 READS_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 DAY = CacheHint(ttl_ms=86_400_000, scope="public")  # what is listed changes only with a new release

@@ -81,19 +81,9 @@ TOOL = Tool(
     required=(),
     answers={
         "summary": text(),
-        "verdict": text("cause, suspicion, unknown, no-failure or unreadable"),
+        "verdict": text(),
         "failure": text(),
-        "causes": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    **{name: text() for name in ("id", "title", "level", "why", "fix", "verify", "reference")},
-                    "confidence": {"type": "number"},
-                },
-            },
-        },
-        "next_offset": {"type": "integer", "description": "-1: no more"},
+        "causes": {"type": "array", "items": {"type": "object", "properties": {}}},
     },
     call=call,
 )

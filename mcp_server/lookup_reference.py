@@ -43,15 +43,7 @@ TOOL = Tool(
     required=("query",),
     answers={
         "summary": text(),
-        "sections": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {name: text() for name in ("reference", "title", "page", "text")},
-            },
-        },
-        "total": {"type": "integer"},
-        "next_offset": {"type": "integer", "description": "-1: no more"},
+        "sections": {"type": "array", "items": {"type": "object", "properties": {}}},
     },
     call=call,
 )

@@ -13,7 +13,7 @@ from .tool import Answer, Arguments, CallError, Schema, choice, text, whole
 
 LIBRARIES = ("accelerate", "deepspeed", "transformers", "torch")
 VERSIONS: dict[str, Schema] = {
-    "accelerate_version": text("Release to judge against (1.10.1); default: the newest known"),
+    "accelerate_version": text("1.10.1; default: the newest known"),
     "deepspeed_version": text(),
     "transformers_version": text(),
     "torch_version": text(),

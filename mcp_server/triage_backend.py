@@ -161,8 +161,6 @@ TOOL = Tool(
         "summary": text(),
         "best": {"type": "object", "properties": {}},
         "candidates": {"type": "array", "items": {"type": "object", "properties": {}}},
-        "total": {"type": "integer"},
-        "next_offset": {"type": "integer", "description": "-1: no more"},
     },
     call=call,
 )

@@ -287,13 +287,21 @@ def convert_paths(
 
 
 def convert_text(
-    text: str, to: str, options: Options, files: Mapping[str, str] | None = None, script: str = "train.py"
+    text: str,
+    to: str,
+    options: Options,
+    files: Mapping[str, str] | None = None,
+    deepspeed: str | None = None,
+    script: str = "train.py",
 ) -> "ConvertReport":
-    """Say what a text says in another way; `files` as for `validate_text`, and no file is read."""
-    companions = [one for name, given in (files or {}).items() for one in parsed(from_text(name, given), None)]
-    return converted(
-        [*parsed(from_text("<text>", text), options.kind), *companions], to, options, lambda _: None, script
-    )
+    """Say what a text says in another way; `files` as for `validate_text`, `deepspeed` as for `validate_together`."""
+    sources = [*parsed(from_text("<text>", text), options.kind)]
+    for path, given in (files or {}).items():
+        sources += parsed(from_text(path, given), None)
+    if deepspeed is not None:
+        names = [name for one in sources if isinstance(one, Document) and (name := named_file(one))]
+        sources += parsed(from_text(names[0] if names else "<deepspeed>", deepspeed), "deepspeed")
+    return converted(sources, to, options, lambda _: None, script)
 
 
 def converted(
@@ -311,7 +319,8 @@ def converted(
 
     def find(hub: Document) -> Document | None:
         found = companion_of(hub, documents, read)
-        return found if isinstance(found, Document) else None
+        given_too = (one for one in documents if one.kind == "deepspeed" and one is not main)
+        return found if isinstance(found, Document) else next(given_too, None)
 
     done = run.convert(given, find, to, options, script)
     if done.result in ("accelerate", "trainer"):

@@ -1,7 +1,5 @@
 """convert-backend-config: the same run, spelled for another backend or surface."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 

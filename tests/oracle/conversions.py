@@ -120,7 +120,8 @@ class Bench:
         error = (answer.get("error") or {}).get("message", "")
         if answer["verdict"] != "accepted" and not any(part in error for part in NOT_HERE):
             yield f"trainer: {answer['verdict']} {error[:200]}"
-        plugin, meant = (answer.get("facts") or {}).get("plugin"), before["facts"]["state"]["fsdp_plugin"]
+        plugin: Any = (answer.get("facts") or {}).get("plugin")
+        meant = before["facts"]["state"]["fsdp_plugin"]
         for name in (*ONE_MEANING, *MORE, "sharding_strategy", "reshard_after_forward") if plugin and meant else ():
             ours = plugin["fsdp_version"] == 2 or name != "reshard_after_forward"
             if ours and sense(plugin.get(name)) != sense(meant.get(name)) and f"fsdp_{name}" not in said_of(report):

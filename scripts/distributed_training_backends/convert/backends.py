@@ -1,12 +1,11 @@
 """DeepSpeed ↔ FSDP in the same file, by the rows of data/conversions.json."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..model_convert import BadConversionError
+from ..model_convert import BadConversionError, Status
 from ..sources.writing import write
+from ..versions import covers
 from .draft import Draft, entries
 from .fsdp2 import require_release, to_ddp
 from .source import OFF_DEVICES, STRATEGIES, Source, leaves, table
@@ -66,8 +65,11 @@ def zero_settings(draft: Draft, source: Source) -> Iterator[tuple[str, Any]]:
         yield "fsdp_cpu_ram_efficient_loading", flag
     path = "zero_optimization.stage3_gather_16bit_weights_on_model_save"
     whole = source.zero("zero3_save_16bit_model", path) is True
-    kind = "FULL_STATE_DICT" if whole else "SHARDED_STATE_DICT"
-    draft.note("same", "zero3_save_16bit_model", f"fsdp_state_dict_type: {kind}", *at(source, "zero3_save_16bit_model"))
+    spans = table("fsdp2", "values", "fsdp_state_dict_type", "unsupported")
+    lacks = covers(spans["FULL_STATE_DICT"], source.targets.accelerate)
+    kind = "FULL_STATE_DICT" if whole and not lacks else "SHARDED_STATE_DICT"
+    status: Status = "changed" if whole and lacks else "same"
+    draft.note(status, "zero3_save_16bit_model", f"fsdp_state_dict_type: {kind}", *at(source, "zero3_save_16bit_model"))
     yield "fsdp_state_dict_type", kind
     only_deepspeed(draft, source)
 

@@ -1,7 +1,5 @@
 """A config on its way to another one: steps that keep its comments and order, and notes on what they do."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """An Accelerate config as an `accelerate launch` command that needs no file."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 from typing import Any

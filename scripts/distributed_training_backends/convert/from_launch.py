@@ -1,7 +1,5 @@
 """A launch command, with or without a config file, as one config file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

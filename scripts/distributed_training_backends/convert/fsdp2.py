@@ -1,10 +1,8 @@
 """FSDP1 → FSDP2 in the same file."""
 
-from __future__ import annotations
-
 from ..flow.effect import same
 from ..model_convert import BadConversionError
-from ..versions import in_span
+from ..versions import covers, in_span
 from .draft import Draft
 from .source import Source, Strategy, table, truth
 
@@ -76,16 +74,18 @@ def version_and_strategy(draft: Draft, source: Source, strategy: Strategy) -> No
 
 def values(draft: Draft, source: Source) -> None:
     """What stays under its name, with another value or another default."""
-    keys, rows = source.keys(BLOCK), table("fsdp2")
-    for option, changes in rows["values"].items():
-        old = str(source.launch.value(option)).upper()
-        if option in keys and old in changes:
-            draft.note("changed", option, f"FSDP2 has no {old}: {changes[old]}", BLOCK, keys[option])
-            draft.set((BLOCK, keys[option]), changes[old])
-    for option, default in rows["defaults"].items():
-        if source.launch.value(option) is None:
-            draft.note("added", option, f"{default}, FSDP1's default; FSDP2 takes another one")
-            draft.set((BLOCK, keys.get(option, option)), default)
+    keys = source.keys(BLOCK)
+    for option, row in table("fsdp2", "values").items():
+        written = source.launch.value(option)
+        old = str(written or row["default"]).upper()
+        new = row["becomes"].get(old, "")
+        if new and covers(row["unsupported"][old], source.targets.accelerate):
+            told = f"FSDP2 of accelerate {source.targets.accelerate} has no {old}: {new}"
+            draft.note("changed", option, told, BLOCK, keys.get(option, ""))
+            draft.set((BLOCK, keys.get(option, option)), new)
+        elif written is None:
+            draft.note("added", option, f"{old}, FSDP1's default; FSDP2 takes another one")
+            draft.set((BLOCK, keys.get(option, option)), old)
 
 
 def dropped(draft: Draft, source: Source) -> None:

@@ -1,7 +1,5 @@
 """Plugin objects in Python: which argument of which class says what an option of the launcher says."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """An Accelerate config as plugin objects in the training script."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

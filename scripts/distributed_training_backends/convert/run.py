@@ -1,7 +1,5 @@
 """Which conversion leads from a config to a target, and what is made of its result."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """An Accelerate config to convert: what its launch comes to in a release, and the DeepSpeed file that it names."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple

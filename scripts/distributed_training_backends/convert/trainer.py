@@ -1,7 +1,5 @@
 """An Accelerate config as arguments of the Transformers Trainer, in a file for HfArgumentParser."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,8 +17,6 @@ OUTPUT = "runs"
 PRECISIONS = ("bf16", "fp16")
 # What it fills in from its own arguments.
 AUTO = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping")
-# What the Trainer says under another name than the launcher.
-KEYS = {"version": "fsdp_version", "cpu_offload": "fsdp_offload_params"}
 
 
 class Arguments:
@@ -113,8 +109,8 @@ class Arguments:
         yield "fsdp", True if new else " ".join(self.words())
         if new and version == 1 and self.source.strategy.name != "FULL_SHARD":
             name = self.source.strategy.name
-            told = f"the plugin that the Trainer makes is FULL_SHARD: export FSDP_SHARDING_STRATEGY={name} beside it"
-            self.note("open", "fsdp_sharding_strategy", told)
+            beside = f"the plugin that the Trainer makes is FULL_SHARD: export FSDP_SHARDING_STRATEGY={name} beside it"
+            self.note("open", "fsdp_sharding_strategy", beside)
         config = dict(self.fsdp_config(version))
         if config:
             yield "fsdp_config", config
@@ -139,14 +135,14 @@ class Arguments:
         """The option that says what a key says."""
         if key == "reshard_after_forward" and version == 1:
             return "fsdp_sharding_strategy"
-        return KEYS.get(key, f"fsdp_{key}")
+        return str(table("trainer", "fsdp_keys").get(key, f"fsdp_{key}"))
 
     def fsdp_config(self, version: int) -> Iterator[tuple[str, Any]]:
         """What the file gives, and what the Trainer takes otherwise."""
         row, wrap = table("plugins", "fsdp"), str(self.launch.value("fsdp_auto_wrap_policy"))
         for key, record in self.known.fsdp_keys.items():
             option = self.option(key, version)
-            value = self.launch.value(option)
+            value = version if key == "version" else self.launch.value(option)
             if key == "auto_wrap_policy" and value is None:
                 value = "NO_WRAP"
             if key == "state_dict_type" and value is None and version == 2:

@@ -1,7 +1,5 @@
 """The answer to a conversion, as notes for people and as JSON (data/schemas/convert_report.schema.json)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,0 +1,374 @@
+"""Conversions: what the results say, what is said about them, and the doors.
+
+What the libraries make of the results is asked by tests/oracle/conversions.py.
+"""
+
+import ast
+import json
+import shlex
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+from tests.oracle.commands import parsed
+
+from distributed_training_backends import api, cli_convert
+from distributed_training_backends.convert.from_launch import to_config
+from distributed_training_backends.model_convert import BadConversionError, ConvertReport
+from distributed_training_backends.render.convert import convert_data, convert_json
+from distributed_training_backends.resources import load_json
+
+FSDP1 = """\
+# 7B on one node
+distributed_type: FSDP  # sharded
+fsdp_config:
+  # what is sharded
+  fsdp_sharding_strategy: FULL_SHARD  # all
+  fsdp_backward_prefetch: BACKWARD_PRE
+  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP
+  fsdp_sync_module_states: true
+  fsdp_use_orig_params: true
+mixed_precision: bf16
+num_machines: 1
+num_processes: 8
+"""
+ZERO3 = """\
+distributed_type: DEEPSPEED
+deepspeed_config:
+  zero_stage: 3  # all of it
+  offload_optimizer_device: cpu
+  offload_param_device: cpu
+  gradient_accumulation_steps: 4
+  gradient_clipping: 0.5
+  zero3_init_flag: false
+  zero3_save_16bit_model: true
+mixed_precision: bf16
+num_processes: 8
+"""
+FILE = """\
+distributed_type: DEEPSPEED
+deepspeed_config:
+  deepspeed_config_file: ds.json
+  zero3_init_flag: true
+num_processes: 8
+"""
+JSON: dict[str, Any] = {
+    "train_micro_batch_size_per_gpu": "auto",
+    "gradient_accumulation_steps": 2,
+    "bf16": {"enabled": True},
+    "optimizer": {"type": "AdamW", "params": {"lr": 1e-5}},
+    "zero_optimization": {"stage": 2, "overlap_comm": True, "offload_optimizer": {"device": "cpu"}},
+}
+
+
+def convert(text: str, to: str, release: str = "1.15.0", deepspeed: str | None = None, **targets: str) -> ConvertReport:
+    options = api.Options(api.default_targets()._replace(accelerate=release, **targets))
+    return api.convert_text(text, to, options, deepspeed=deepspeed)
+
+
+def said(report: ConvertReport) -> dict[str, str]:
+    """What is said about each setting: its status."""
+    return {note.setting: note.status for note in reversed(report.notes)}
+
+
+def fsdp1(**entries: Any) -> str:
+    """The file with other settings of FSDP, and at the top."""
+    data = yaml.safe_load(FSDP1)
+    data["fsdp_config"] |= {name: value for name, value in entries.items() if name.startswith("fsdp_")}
+    data |= {name: value for name, value in entries.items() if not name.startswith("fsdp_")}
+    return yaml.safe_dump(data, sort_keys=False)
+
+
+# --- FSDP1 to FSDP2 ----------------------------------------------------------------------------------------------
+
+
+def test_fsdp2_in_the_same_file_with_its_comments() -> None:
+    assert convert(FSDP1, "fsdp2").text == (
+        "# 7B on one node\n"
+        "distributed_type: FSDP  # sharded\n"
+        "fsdp_config:\n"
+        "  # what is sharded\n"
+        "  fsdp_reshard_after_forward: true  # all\n"
+        "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
+        "  fsdp_version: 2\n"
+        "  fsdp_state_dict_type: FULL_STATE_DICT\n"
+        "mixed_precision: bf16\n"
+        "num_machines: 1\n"
+        "num_processes: 8\n"
+    )
+
+
+HYBRID = {"parallelism_config_dp_replicate_size": 2, "parallelism_config_dp_shard_size": 8}
+TWO_NODES = {"num_machines": 2, "num_processes": 16, "machine_rank": 0, "main_process_ip": "10.0.0.1"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected", "status"),
+    [
+        ({"fsdp_sharding_strategy": "SHARD_GRAD_OP"}, {"fsdp_reshard_after_forward": False}, {}),
+        ({"fsdp_sharding_strategy": 2}, {"fsdp_reshard_after_forward": False}, {}),
+        ({"fsdp_sharding_strategy": "HYBRID_SHARD", **TWO_NODES}, HYBRID, {}),
+        ({"fsdp_sharding_strategy": "HYBRID_SHARD"}, {"parallelism_config": None}, {"fsdp_sharding_strategy": "same"}),
+        ({"fsdp_sharding_strategy": "NO_SHARD"}, {"distributed_type": "MULTI_GPU"}, {"distributed_type": "changed"}),
+        ({"fsdp_backward_prefetch": "BACKWARD_POST"}, {}, {"fsdp_backward_prefetch": "lost"}),
+        ({"fsdp_forward_prefetch": True}, {}, {"fsdp_forward_prefetch": "lost"}),
+        ({"fsdp_use_orig_params": False}, {}, {"fsdp_use_orig_params": "lost"}),
+        (
+            {"fsdp_state_dict_type": "LOCAL_STATE_DICT"},
+            {"fsdp_state_dict_type": "SHARDED_STATE_DICT"},
+            {"fsdp_state_dict_type": "changed"},
+        ),
+        # FSDP1 runs FULL_SHARD whatever this says
+        (
+            {"fsdp_reshard_after_forward": "SHARD_GRAD_OP", "fsdp_sharding_strategy": "FULL_SHARD"},
+            {"fsdp_reshard_after_forward": True, "fsdp_sharding_strategy": None},
+            {"fsdp_reshard_after_forward": "changed"},
+        ),
+    ],
+)
+def test_each_setting_of_fsdp1(changes: dict[str, Any], expected: dict[str, Any], status: dict[str, str]) -> None:
+    report = convert(fsdp1(**changes), "fsdp2")
+    data = yaml.safe_load(report.text)
+    flat = {**data, **data.get("fsdp_config", {}), **data.get("parallelism_config", {})}
+    assert {name: flat.get(name) for name in expected} == expected
+    assert {name: said(report).get(name) for name in status} == status
+
+
+def test_a_hybrid_that_cannot_be_said_is_lost_aloud() -> None:
+    report = convert(fsdp1(fsdp_sharding_strategy="HYBRID_SHARD", **TWO_NODES), "fsdp2", "1.8.1")
+    assert "1.10.0" in next(note.message for note in report.notes if note.status == "lost")
+    assert not report.equivalent
+
+
+# --- DeepSpeed and FSDP ------------------------------------------------------------------------------------------
+
+
+def test_deepspeed_to_fsdp_and_back() -> None:
+    there = convert(ZERO3, "fsdp")
+    assert yaml.safe_load(there.text)["fsdp_config"] == {
+        "fsdp_reshard_after_forward": True,
+        "fsdp_offload_params": True,
+        "fsdp_cpu_ram_efficient_loading": False,
+        "fsdp_state_dict_type": "FULL_STATE_DICT",
+        "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
+        "fsdp_version": 2,
+    }
+    assert "fsdp_reshard_after_forward: true  # all of it" in there.text
+    lost = {note.setting: note.message for note in there.notes if note.status == "lost"}
+    assert "gradient_accumulation_steps=4" in lost["gradient_accumulation_steps"]
+    assert "0.5" in lost["gradient_clipping"]
+    back = yaml.safe_load(convert(there.text, "deepspeed").text)
+    first = yaml.safe_load(ZERO3)
+    block = first.pop("deepspeed_config")
+    assert back.pop("deepspeed_config") == {key: block[key] for key in block if not key.startswith("gradient")}
+    assert back == first
+
+
+def test_a_deepspeed_file_counts_instead_of_the_block() -> None:
+    report = convert(FILE, "fsdp", deepspeed=json.dumps(JSON))
+    data = yaml.safe_load(report.text)
+    assert data["mixed_precision"] == "bf16"
+    assert data["fsdp_config"]["fsdp_reshard_after_forward"] is False
+    assert data["fsdp_config"]["fsdp_offload_params"] is True
+    messages = {note.setting: note.message for note in report.notes if note.status in ("lost", "changed")}
+    assert "AdamW" in messages["optimizer"]
+    assert "zero_optimization.overlap_comm" in messages
+    assert "offload_optimizer_device" in messages  # FSDP moves more than that
+
+
+def test_older_releases_get_fsdp1() -> None:
+    block = yaml.safe_load(convert(ZERO3, "fsdp", "1.4.0").text)["fsdp_config"]
+    assert block["fsdp_sharding_strategy"] == "FULL_SHARD"
+    assert "fsdp_version" not in block
+
+
+def test_a_block_that_stood_beside_gives_way() -> None:
+    report = convert(ZERO3 + "fsdp_config: {}\n", "fsdp")
+    assert yaml.safe_load(report.text)["fsdp_config"]["fsdp_offload_params"] is True
+
+
+# --- surfaces ----------------------------------------------------------------------------------------------------
+
+
+def words_of(report: ConvertReport) -> list[str]:
+    return shlex.split(report.text.replace("\\\n", " "))
+
+
+@pytest.mark.parametrize("text", [FSDP1, ZERO3, fsdp1(fsdp_version=2, fsdp_offload_params=True)])
+def test_flags_and_back(text: str) -> None:
+    words = words_of(convert(text, "launch"))
+    assert words[:2] == ["accelerate", "launch"]
+    command = parsed(words[2:], "1.15.0")
+    assert command.faults == []
+    hub, notes = to_config(command.document, None, "1.15.0")
+    first, last = yaml.safe_load(text), yaml.safe_load(hub.text)
+    assert notes == ()
+    assert {name: last[name] for name in first if name != "num_machines"} == {
+        name: first[name] for name in first if name != "num_machines"
+    }
+
+
+def test_what_flags_cannot_say() -> None:
+    text = fsdp1(fsdp_ignored_modules=".*norm", rdzv_backend="c10d", fsdp_typo=1)
+    report = convert(text, "launch")
+    assert words_of(report)[0] == "FSDP_IGNORED_MODULES=.*norm"
+    assert said(report)["rdzv_backend"] == "open"  # not taken from a file, and so not given here
+    assert "--rdzv_backend" not in report.text
+    assert said(report)["fsdp_typo"] == "lost"
+
+
+def test_what_stays_on_the_command_line() -> None:
+    document = parsed(
+        shlex.split("--multi_gpu --num_processes 4 --max_restarts 3 --same_network t.py"), "1.15.0"
+    ).document
+    hub, notes = to_config(document, None, "1.15.0")
+    assert yaml.safe_load(hub.text) == {
+        "compute_environment": "LOCAL_MACHINE",
+        "distributed_type": "MULTI_GPU",
+        "num_processes": 4,
+    }
+    assert {note.setting for note in notes} == {"max_restarts", "same_network"}
+
+
+def call_of(code: str, name: str) -> dict[str, Any]:
+    """The arguments of a call in Python, as far as they are constants."""
+    calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+    found = next(node for node in calls if isinstance(node.func, ast.Name) and node.func.id == name)
+    return {
+        keyword.arg or "": ast.literal_eval(keyword.value)
+        for keyword in found.keywords
+        if isinstance(keyword.value, ast.Constant | ast.List)
+    }
+
+
+def test_code_says_what_the_launcher_would() -> None:
+    report = convert(fsdp1(fsdp_transformer_layer_cls_to_wrap="LlamaDecoderLayer,Conv"), "python")
+    assert "torchrun --nproc_per_node 8" in report.text.splitlines()[0]
+    assert call_of(report.text, "FullyShardedDataParallelPlugin") == {
+        "sharding_strategy": "FULL_SHARD",
+        "backward_prefetch": "BACKWARD_PRE",
+        "auto_wrap_policy": "transformer_based_wrap",
+        "transformer_cls_names_to_wrap": ["LlamaDecoderLayer", "Conv"],
+        "sync_module_states": True,
+        "use_orig_params": True,
+        "cpu_ram_efficient_loading": True,  # on in the launcher, off in the plugin
+    }
+
+
+def test_deepspeed_in_code_counts_accumulation_twice() -> None:
+    code = convert(ZERO3, "python").text
+    assert call_of(code, "DeepSpeedPlugin")["gradient_accumulation_steps"] == 4
+    assert call_of(code, "Accelerator") == {"mixed_precision": "bf16", "gradient_accumulation_steps": 4}
+
+
+@pytest.mark.parametrize(
+    ("text", "transformers", "expected"),
+    [
+        (
+            fsdp1(fsdp_version=2),
+            "5.24.0",
+            {"fsdp": True, "fsdp_config": {"version": 2, "cpu_ram_efficient_loading": True}},
+        ),
+        (FSDP1, "4.57.0", {"fsdp": "full_shard auto_wrap", "bf16": True}),
+        (ZERO3, "5.24.0", {"gradient_accumulation_steps": 4, "max_grad_norm": 0.5, "bf16": True}),
+    ],
+)
+def test_training_arguments(text: str, transformers: str, expected: dict[str, Any]) -> None:
+    data = yaml.safe_load(convert(text, "trainer", transformers=transformers).text)
+    for name, value in expected.items():
+        if isinstance(value, dict):
+            assert {key: data[name][key] for key in value} == value
+        else:
+            assert data[name] == value
+
+
+# --- all of them -------------------------------------------------------------------------------------------------
+
+CASES = [(FSDP1, to) for to in ("fsdp2", "deepspeed", "launch", "python", "trainer")]
+CASES += [(ZERO3, to) for to in ("fsdp", "fsdp2", "launch", "python", "trainer")]
+
+
+@pytest.mark.parametrize("release", ["0.34.2", "1.0.1", "1.6.0", "1.10.1", "1.12.0", "1.15.0"])
+@pytest.mark.parametrize(("text", "to"), CASES)
+def test_every_result_validates_clean(text: str, to: str, release: str) -> None:
+    if to == "fsdp2" and release in ("0.34.2", "1.0.1"):
+        with pytest.raises(BadConversionError, match="FSDP2") if text == FSDP1 else nullcontext():
+            convert(text, to, release)
+        return
+    report = convert(text, to, release)
+    known_bug = "get_state_dict takes the wrapper off"  # of every FSDP run with 0.34.2
+    checks = [note.message for note in report.notes if note.status == "check"]
+    assert [message for message in checks if known_bug not in message] == []
+    Draft202012Validator(load_json("schemas/convert_report.schema.json")).validate(convert_data(report))
+
+
+@pytest.mark.parametrize(
+    ("text", "to", "message"),
+    [
+        (FSDP1, "fsdp", "--to fsdp2"),
+        (ZERO3, "deepspeed", "runs DEEPSPEED, not FSDP"),
+        (FILE, "fsdp", "names the DeepSpeed file ds.json: give it too"),
+        (FSDP1, "nothing", "there is no target 'nothing'"),
+        ("distributed_type: MULTI_GPU\nnum_processes: 2\n", "fsdp2", "runs MULTI_GPU"),
+        ("bf16: true\noutput_dir: x\nper_device_train_batch_size: 1\n", "fsdp2", "of the kind trainer"),
+    ],
+)
+def test_what_cannot_be_converted_is_refused_in_one_line(text: str, to: str, message: str) -> None:
+    with pytest.raises(BadConversionError, match=message) as caught:
+        convert(text, to)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("to", ["fsdp2", "launch", "python"])
+def test_json_and_flow_style_are_converted_too(to: str) -> None:
+    data = yaml.safe_load(FSDP1)
+    flow = "distributed_type: FSDP\n" + yaml.safe_dump({"fsdp_config": data["fsdp_config"]}, default_flow_style=None)
+    rest = {name: value for name, value in data.items() if name not in ("distributed_type", "fsdp_config")}
+    wanted = convert(FSDP1, to).text
+    for text in (json.dumps(data), flow + yaml.safe_dump(rest)):
+        found = convert(text, to).text
+        assert yaml.safe_load(found) == yaml.safe_load(wanted) if to == "fsdp2" else set(found) == set(wanted)
+
+
+# --- the command line --------------------------------------------------------------------------------------------
+
+
+def run(*words: str) -> int:
+    return cli_convert.main(words)
+
+
+def test_the_command_line_writes_and_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config, out = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    config.write_text(FSDP1)
+    assert run("--to", "fsdp2", str(config), "-o", str(out)) == 0
+    assert yaml.safe_load(out.read_text())["fsdp_config"]["fsdp_version"] == 2
+    assert "fsdp_state_dict_type: FULL_STATE_DICT" in capsys.readouterr().err
+    assert run("--to", "fsdp2", str(config), "--diff") == 0
+    assert "+  fsdp_version: 2" in capsys.readouterr().out
+    assert run("--to", "fsdp2", str(config), "--output-format", "json") == 0
+    assert json.loads(capsys.readouterr().out)["verdict"] == "converted"
+    for words, message in (
+        (("--to", "fsdp2", str(config), "-o", str(config)), "would be overwritten"),
+        (("--to", "launch", str(config), "--diff"), "another format"),
+        (("--to", "fsdp2", str(config), str(out)), "one run"),
+        (("--to", "fsdp3", str(config)), "invalid choice"),
+        ((str(config),), "--to"),
+        (("--to", "fsdp2", str(tmp_path / "none.yaml")), "none.yaml"),
+    ):
+        assert run(*words) == 2, words
+        assert message in capsys.readouterr().err
+    assert config.read_text() == FSDP1
+
+
+def test_a_refused_config_is_not_converted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "a.yaml"
+    config.write_text(FSDP1 + "no_such_key: 1\n")
+    assert run("--to", "fsdp2", str(config)) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert f"{config}:13: error[ACC0" in shown.err
+    report = convert(config.read_text(), "fsdp2")
+    assert json.loads(convert_json(report))["verdict"] == "rejected"
