@@ -1,6 +1,5 @@
 """What clients see of the tools: snapshots, and the limits that one client or another breaks on."""
 
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -13,6 +12,8 @@ from mcp.client import Client
 from mcp.types import ListToolsResult
 from mcp_server.app import INSTRUCTIONS, TOOLS, listed, server
 from mcp_server.tool import Tool
+
+from extraction import dump
 
 SNAPSHOTS = Path(__file__).resolve().parent / "snapshots"
 UPDATE = "DTB_UPDATE_SNAPSHOTS"
@@ -51,7 +52,7 @@ every_tool = pytest.mark.parametrize("tool", TOOLS.values(), ids=lambda tool: to
 @every_tool
 def test_a_definition_changes_only_on_purpose(tool: Tool) -> None:
     path = SNAPSHOTS / f"{tool.name}.json"
-    text = json.dumps(definition(tool), indent=1, ensure_ascii=False) + "\n"
+    text = dump(definition(tool))
     if os.environ.get(UPDATE):
         path.write_text(text, encoding="utf-8")
     assert path.read_text("utf-8") == text, f"if it is meant to change: {UPDATE}=1 writes the new one"

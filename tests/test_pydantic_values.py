@@ -1,8 +1,9 @@
 """Which JSON values pydantic takes, and what it makes of them, against what pydantic itself did.
 
-`TAKEN` was printed by pydantic 1.10.27 (generation 1) and 2.14.4 (generation 2): each value was given to a model
-with one field of the type, as a Python value and in lax mode. What is not listed was refused. `a -> b`: the field
-then held b. Where the package is installed the last test asks it again, with drawn values.
+`TAKEN`, from tests/cases/pydantic_values.json.gz, was printed by pydantic 1.10.27 (generation 1) and 2.14.4
+(generation 2): each value was given to a model with one field of the type, as a Python value and in lax mode. What is
+not listed was refused. `a -> b`: the field then held b. Where the package is installed the last test asks it again,
+with drawn values.
 """
 
 import enum
@@ -16,9 +17,11 @@ from typing import Any, Literal, Optional, Union
 
 import pytest
 
+import packed
 from distributed_training_backends.knowledge import pydantic_values
 from distributed_training_backends.knowledge.pydantic_values import RefusedError, convert
 
+CASES = pathlib.Path(__file__).parent / "cases"
 STAGES = (0, 1, 2, 3)
 DEVICES = ("none", "cpu", "nvme")
 PASSES = ("z1", "z3")
@@ -33,116 +36,9 @@ VALUES: list[Any] = json.loads(
     ["z1", 1], [1, 2], [["a", 1]], {}, {"device": "cpu"}]"""
 )
 
-TAKEN: dict[tuple[int, str, tuple[Any, ...]], str] = {
-    (1, "int", ()): r"""
-        true -> 1, false -> 0, 0, 1, 2, 3, 4, -1, 7, 10000000000000000000, 9223372036854775808, -0.0 -> 0,
-        0.0 -> 0, 1.0 -> 1, 2.0 -> 2, 3.0 -> 3, 1.5 -> 1, -2.0 -> -2, 0.9 -> 0, 1000000000.0 -> 1000000000,
-        500000000.0 -> 500000000, 1e+18 -> 1000000000000000000, 1e+19 -> 10000000000000000000, "0" -> 0,
-        "1" -> 1, "2" -> 2, "3" -> 3, " 2 " -> 2, "02" -> 2, "+3" -> 3, "-1" -> -1, "1_000" -> 1000, "\uff11" -> 1
-    """,
-    (2, "int", ()): r"""
-        true -> 1, false -> 0, 0, 1, 2, 3, 4, -1, 7, 10000000000000000000, 9223372036854775808, -0.0 -> 0,
-        0.0 -> 0, 1.0 -> 1, 2.0 -> 2, 3.0 -> 3, -2.0 -> -2, 1000000000.0 -> 1000000000,
-        500000000.0 -> 500000000, 1e+18 -> 1000000000000000000, "0" -> 0, "1" -> 1, "2" -> 2, "3" -> 3,
-        " 2 " -> 2, "02" -> 2, "2.0" -> 2, "2.00" -> 2, "+3" -> 3, "-1" -> -1, "1_000" -> 1000
-    """,
-    (1, "float", ()): r"""
-        true -> 1.0, false -> 0.0, 0 -> 0.0, 1 -> 1.0, 2 -> 2.0, 3 -> 3.0, 4 -> 4.0, -1 -> -1.0, 7 -> 7.0,
-        10000000000000000000 -> 1e+19, 9223372036854775808 -> 9.223372036854776e+18, -0.0, 0.0, 1.0, 2.0, 3.0,
-        1.5, -2.0, 0.9, 1000000000.0, 500000000.0, 1e+18, 1e+19, NaN, Infinity, "0" -> 0.0, "1" -> 1.0,
-        "2" -> 2.0, "3" -> 3.0, " 2 " -> 2.0, "02" -> 2.0, "2.0" -> 2.0, "2.00" -> 2.0, "2." -> 2.0,
-        "+3" -> 3.0, "-1" -> -1.0, "1_000" -> 1000.0, "1e5" -> 100000.0, "5e8" -> 500000000.0, ".5" -> 0.5,
-        "0.5" -> 0.5, "inf" -> Infinity, "nan" -> NaN, "-Infinity" -> -Infinity, "\uff11" -> 1.0
-    """,
-    (2, "float", ()): r"""
-        true -> 1.0, false -> 0.0, 0 -> 0.0, 1 -> 1.0, 2 -> 2.0, 3 -> 3.0, 4 -> 4.0, -1 -> -1.0, 7 -> 7.0,
-        10000000000000000000 -> 1e+19, 9223372036854775808 -> 9.223372036854776e+18, -0.0, 0.0, 1.0, 2.0, 3.0,
-        1.5, -2.0, 0.9, 1000000000.0, 500000000.0, 1e+18, 1e+19, NaN, Infinity, "0" -> 0.0, "1" -> 1.0,
-        "2" -> 2.0, "3" -> 3.0, " 2 " -> 2.0, "02" -> 2.0, "2.0" -> 2.0, "2.00" -> 2.0, "2." -> 2.0,
-        "+3" -> 3.0, "-1" -> -1.0, "1_000" -> 1000.0, "1e5" -> 100000.0, "5e8" -> 500000000.0, ".5" -> 0.5,
-        "0.5" -> 0.5, "inf" -> Infinity, "nan" -> NaN, "-Infinity" -> -Infinity
-    """,
-    (0, "bool", ()): r"""
-        true, false, 0 -> false, 1 -> true, -0.0 -> false, 0.0 -> false, 1.0 -> true, "0" -> false,
-        "1" -> true, "true" -> true, "True" -> true, "TRUE" -> true, "false" -> false, "no" -> false,
-        "Yes" -> true, "on" -> true, "off" -> false, "t" -> true, "F" -> false, "y" -> true
-    """,
-    (1, "str", ()): r"""
-        true -> "True", false -> "False", 0 -> "0", 1 -> "1", 2 -> "2", 3 -> "3", 4 -> "4", -1 -> "-1",
-        7 -> "7", 10000000000000000000 -> "10000000000000000000",
-        9223372036854775808 -> "9223372036854775808", -0.0 -> "-0.0", 0.0 -> "0.0", 1.0 -> "1.0",
-        2.0 -> "2.0", 3.0 -> "3.0", 1.5 -> "1.5", -2.0 -> "-2.0", 0.9 -> "0.9",
-        1000000000.0 -> "1000000000.0", 500000000.0 -> "500000000.0", 1e+18 -> "1e+18", 1e+19 -> "1e+19",
-        NaN -> "nan", Infinity -> "inf", "", "0", "1", "2", "3", " 2 ", "02", "2.0", "2.00", "2.", "+3", "-1",
-        "1_000", "1__0", "1e5", "5e8", ".5", "0.5", "inf", "nan", "-Infinity", "0x10", "\uff11", "true", "True",
-        "TRUE", " true", "false", "no", "Yes", "on", "off", "t", "F", "y", "none", "cpu", "CPU", "nvme",
-        "gpu", "auto", "z1", "z3", "/local_nvme"
-    """,
-    (2, "str", ()): r"""
-        "", "0", "1", "2", "3", " 2 ", "02", "2.0", "2.00", "2.", "+3", "-1", "1_000", "1__0", "1e5", "5e8",
-        ".5", "0.5", "inf", "nan", "-Infinity", "0x10", "\uff11", "true", "True", "TRUE", " true", "false", "no",
-        "Yes", "on", "off", "t", "F", "y", "none", "cpu", "CPU", "nvme", "gpu", "auto", "z1", "z3",
-        "/local_nvme"
-    """,
-    (0, "path", ()): r"""
-        "", "0", "1", "2", "3", " 2 ", "02", "2.0", "2.00", "2.", "+3", "-1", "1_000", "1__0", "1e5",
-        "5e8", ".5", "0.5", "inf", "nan", "-Infinity", "0x10", "\uff11", "true", "True", "TRUE", " true", "false",
-        "no", "Yes", "on", "off", "t", "F", "y", "none", "cpu", "CPU", "nvme", "gpu", "auto", "z1", "z3",
-        "/local_nvme"
-    """,
-    (1, "dict", ()): r"""
-        "" -> {}, [] -> {}, ["z1", "z3"] -> {"z": "3"}, [["a", 1]] -> {"a": 1}, {}, {"device": "cpu"}
-    """,
-    (2, "dict", ()): r"""
-        {}, {"device": "cpu"}
-    """,
-    (0, "list", ()): r"""
-        [], ["cpu"], ["z1", "z3"], ["z1", 1], [1, 2], [["a", 1]]
-    """,
-    (1, "list[str]", ()): r"""
-        [], ["cpu"], ["z1", "z3"], ["z1", 1] -> ["z1", "1"], [1, 2] -> ["1", "2"]
-    """,
-    (2, "list[str]", ()): r"""
-        [], ["cpu"], ["z1", "z3"]
-    """,
-    (0, "tuple?", ()): r"""
-        null, [], ["cpu"], ["z1", "z3"], ["z1", 1], [1, 2], [["a", 1]]
-    """,
-    (1, "enum", STAGES): r"""
-        true -> 1, false -> 0, 0, 1, 2, 3, -0.0 -> 0, 0.0 -> 0, 1.0 -> 1, 2.0 -> 2, 3.0 -> 3
-    """,
-    (2, "enum", STAGES): r"""
-        true -> 1, false -> 0, 0, 1, 2, 3, -0.0 -> 0, 0.0 -> 0, 1.0 -> 1, 2.0 -> 2, 3.0 -> 3, "0" -> 0,
-        "1" -> 1, "2" -> 2, "3" -> 3, " 2 " -> 2, "02" -> 2, "2.0" -> 2, "2.00" -> 2, "+3" -> 3
-    """,
-    (0, "enum", DEVICES): r"""
-        "none", "cpu", "nvme"
-    """,
-    (0, "literal", PASSES): r"""
-        "z1", "z3"
-    """,
-    (0, "list[literal]?", PASSES): r"""
-        null, [], ["z1", "z3"]
-    """,
-    (1, "str|int", ()): r"""
-        true -> "True", false -> "False", 0 -> "0", 1 -> "1", 2 -> "2", 3 -> "3", 4 -> "4", -1 -> "-1",
-        7 -> "7", 10000000000000000000 -> "10000000000000000000",
-        9223372036854775808 -> "9223372036854775808", -0.0 -> "-0.0", 0.0 -> "0.0", 1.0 -> "1.0",
-        2.0 -> "2.0", 3.0 -> "3.0", 1.5 -> "1.5", -2.0 -> "-2.0", 0.9 -> "0.9",
-        1000000000.0 -> "1000000000.0", 500000000.0 -> "500000000.0", 1e+18 -> "1e+18", 1e+19 -> "1e+19",
-        NaN -> "nan", Infinity -> "inf", "", "0", "1", "2", "3", " 2 ", "02", "2.0", "2.00", "2.", "+3", "-1",
-        "1_000", "1__0", "1e5", "5e8", ".5", "0.5", "inf", "nan", "-Infinity", "0x10", "\uff11", "true", "True",
-        "TRUE", " true", "false", "no", "Yes", "on", "off", "t", "F", "y", "none", "cpu", "CPU", "nvme",
-        "gpu", "auto", "z1", "z3", "/local_nvme"
-    """,
-    (2, "str|int", ()): r"""
-        true -> 1, false -> 0, 0, 1, 2, 3, 4, -1, 7, 10000000000000000000, 9223372036854775808, -0.0 -> 0,
-        0.0 -> 0, 1.0 -> 1, 2.0 -> 2, 3.0 -> 3, -2.0 -> -2, 1000000000.0 -> 1000000000,
-        500000000.0 -> 500000000, 1e+18 -> 1000000000000000000, "", "0", "1", "2", "3", " 2 ", "02", "2.0",
-        "2.00", "2.", "+3", "-1", "1_000", "1__0", "1e5", "5e8", ".5", "0.5", "inf", "nan", "-Infinity",
-        "0x10", "\uff11", "true", "True", "TRUE", " true", "false", "no", "Yes", "on", "off", "t", "F", "y",
-        "none", "cpu", "CPU", "nvme", "gpu", "auto", "z1", "z3", "/local_nvme"
-    """,
+TAKEN = {
+    (generation, kind, tuple(choices)): text
+    for generation, kind, choices, text in json.loads(packed.unpacked(CASES / "pydantic_values.json.gz"))
 }
 
 

@@ -98,6 +98,12 @@ def test_examples_are_read_as_described() -> None:
     assert good.files == (("b.json", "{}\n"), ("c.yaml", ""))
 
 
+def test_a_file_without_a_name_has_that_of_its_language() -> None:
+    (example,) = parse("## ACC900\n### good\n```yaml --b c\nx: 1\n```\n```json\n{}\n```\n")["ACC900"]
+    assert example.options == ("--b", "c")
+    assert example.files == (("config.yaml", "x: 1\n"), ("ds.json", "{}\n"))
+
+
 def test_a_good_example_may_be_that_of_another_rule() -> None:
     good = "### good\n```yaml a.yaml --b\nx: 1\n```\n"
     text = f"## ACC900\n### good: other\nAs in ACC901.\n## ACC901\n{BAD}{good}### good\n\nAs in [ACC901](#acc901).\n"
@@ -118,7 +124,7 @@ def test_a_good_example_may_be_that_of_another_rule() -> None:
     [
         (f"## ACC900\n{BAD}\nMore about it.\n", "holds more than"),
         ("## ACC900\n### bad\n", "has no file"),
-        ("## ACC900\n### bad\n```yaml\nx: 1\n```\n", "without a name"),
+        ("## ACC900\n### bad\n```toml\nx = 1\n```\n", "has no file"),
         ("## ACC900\n### worse\n```yaml a.yaml\n```\n", 'is called "worse"'),
         (f"## ACC900\n{BAD}## ACC901\n{BAD}## ACC900\n", "two sections"),
         (BAD, "stands in no section"),

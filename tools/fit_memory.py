@@ -19,7 +19,7 @@ from memory_rows import Measured, measured, read_rows
 from memory_score import Outcome, judged, summary
 
 MEASUREMENTS = ROOT.parent / "shared" / "measurements.jsonl"
-OWN = ROOT / "tests" / "cases" / "memory_measurements.json"
+OWN = ROOT / "tests" / "cases" / "memory_measurements.json.gz"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

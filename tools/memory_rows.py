@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import packed
 from distributed_training_backends.triage.assumptions import completed
 from distributed_training_backends.triage.facts import Facts, read_facts
 from distributed_training_backends.triage.families import UnknownModelError
@@ -75,7 +76,7 @@ class Measured(NamedTuple):
 
 def read_rows(path: Path) -> list[Row]:
     """The rows of a file: one JSON object a line, or by source with what its rows have in common."""
-    text = path.read_text("utf-8")
+    text = packed.unpacked(path) if path.suffix == ".gz" else path.read_text("utf-8")
     if path.suffix == ".jsonl":
         return [json.loads(line) for line in text.splitlines() if line.strip()]
     return [{**shared, **row} for shared in json.loads(text)["sources"] for row in shared["rows"]]

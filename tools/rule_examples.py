@@ -9,10 +9,10 @@
     ### good
     …
 
-The first fence of an example is the file that is judged, with its name and the options of the command line; further
-ones are companions. `bad` raises the code, `good` nothing above info, and both may have a title. That is what one
-writes; `tools/generate_rule_pages.py --write` puts what is printed below a bad example. A good example that is the
-first one of a rule above it becomes "As in FSD003.", which one may write as well.
+The first fence of an example is the file that is judged, with its name (config.yaml or ds.json where none stands) and
+the options of the command line; further ones are companions. `bad` raises the code, `good` nothing above info, and
+both may have a title. That is what one writes; `tools/generate_rule_pages.py --write` puts what is printed below a bad
+example. A good example that is the first one of a rule above it becomes "As in FSD003.", which one may write as well.
 """
 
 import re
@@ -26,6 +26,7 @@ from distributed_training_backends.rules.registry import FAMILIES
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "references" / "rules"
 OUTPUT = "text"
+NAMES = {"yaml": "config.yaml", "json": "ds.json"}  # of a file by its language, where none stands
 _PIECE = re.compile(r"^(?:```(?P<info>.*)\n(?P<text>(?s:.*?))^```|(?P<marks>#{2,3}) (?P<heading>.*))$", re.MULTILINE)
 _AS_IN = re.compile(r"\s*As in \[?(\w+)(?:\]\(#\w+\))?\.\s*")
 _VERDICT = re.compile(r"(bad|good)(?:: (.*))?")
@@ -106,8 +107,11 @@ def _example(code: str, heading: str, body: str) -> Example:
     fences = [(shlex.split(piece["info"]), piece["text"]) for piece in _PIECE.finditer(body)]
     files = [(words, content) for words, content in fences if words != [OUTPUT]]
     where = f'the example "{heading}" of {code}'
-    if not files or any(len(words) < 2 for words, _ in files):
-        raise CaseError(f"{where} has no file, or one without a name: ```yaml config.yaml")
+    if not files or any(not words or words[0] not in NAMES for words, _ in files):
+        raise CaseError(f"{where} has no file: ```yaml config.yaml")
+    for words, _ in files:
+        if len(words) < 2 or words[1].startswith("--"):
+            words.insert(1, NAMES[words[0]])
     if _PIECE.sub("", body).strip():
         raise CaseError(f"{where} holds more than a heading and fences")
     verdict, title = _verdict(code, heading)

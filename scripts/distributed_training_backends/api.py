@@ -344,7 +344,7 @@ def look_up(
 
 
 def triage(facts: Mapping[str, Any], offered: int = 3, names: Container[str] = ()) -> "TriageReport":
-    """Choose a backend for these facts (data/schemas/facts.schema.json); raises BadFactsError, which names them.
+    """Choose a backend for these facts (data/schemas/facts.schema.json.gz); raises BadFactsError, which names them.
 
     So many candidates that may fit, the best of each backend first, and those named come with their files.
     """

@@ -1,4 +1,4 @@
-"""The answer to a diagnosis, for people and as JSON (data/schemas/diagnose_report.schema.json)."""
+"""The answer to a diagnosis, for people and as JSON (data/schemas/diagnose_report.schema.json.gz)."""
 
 import json
 import textwrap

@@ -1,4 +1,4 @@
-"""The answer to a question to the reference, for people and as JSON (data/schemas/lookup_report.schema.json)."""
+"""The answer to a question to the reference, for people and as JSON (data/schemas/lookup_report.schema.json.gz)."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""An answer of triage as JSON (data/schemas/triage_report.schema.json); the order of the keys is part of it."""
+"""An answer of triage as JSON (data/schemas/triage_report.schema.json.gz); the order of the keys is part of it."""
 
 import json
 from typing import Any
