@@ -9,7 +9,7 @@
     ### good
     …
 
-The first fence of an example is the file that is judged, with its name (config.yaml or ds.json where none stands) and
+The first fence of an example is the file that is judged, with its name (one of NAMES where none stands) and
 the options of the command line; further ones are companions. `bad` raises the code, `good` nothing above info, and
 both may have a title. That is what one writes; `tools/generate_rule_pages.py --write` puts what is printed below a bad
 example. A good example that is the first one of a rule above it becomes "As in FSD003.", which one may write as well.
@@ -26,7 +26,7 @@ from distributed_training_backends.rules.registry import FAMILIES
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "references" / "rules"
 OUTPUT = "text"
-NAMES = {"yaml": "config.yaml", "json": "ds.json"}  # of a file by its language, where none stands
+NAMES = {"yaml": "config.yaml", "json": "ds.json", "python": "train.py", "sh": "launch.sh"}  # where none stands
 _PIECE = re.compile(r"^(?:```(?P<info>.*)\n(?P<text>(?s:.*?))^```|(?P<marks>#{2,3}) (?P<heading>.*))$", re.MULTILINE)
 _AS_IN = re.compile(r"\s*As in \[?(\w+)(?:\]\(#\w+\))?\.\s*")
 _VERDICT = re.compile(r"(bad|good)(?:: (.*))?")

@@ -1,4 +1,4 @@
-"""The rows of `data/python_calls.json`: which of them a call meets, and under which assumptions.
+"""The rows of `data/python_calls.json.gz`: which of them a call meets, and under which assumptions.
 
 A condition names an argument and says what it has to be: `given`, `in`, `not_in`, `above`, `word` (a text in any case),
 `not_word`, `lacks` (a mapping without this key). What the script leaves open meets no condition.
