@@ -17,6 +17,7 @@ from distributed_training_backends.render.style import Style
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.sources.command import Word, launch_document
 from distributed_training_backends.sources.document import Document
+from distributed_training_backends.sources.python_source import parse_python
 from distributed_training_backends.sources.yaml_source import parse_yaml
 
 FSDP = "distributed_type: FSDP\nnum_processes: 4\n"
@@ -176,3 +177,29 @@ def test_secrets_of_the_environment_are_masked() -> None:
     assert "variable.HF_TOKEN = ***" in text
     assert "hf_abc" not in text
     assert "0123456789" not in text
+
+
+SCRIPT = """
+from accelerate import Accelerator, FullyShardedDataParallelPlugin
+unused = FullyShardedDataParallelPlugin(limit_all_gathers=False)
+plugin = FullyShardedDataParallelPlugin(use_orig_params=size > 1, sync_module_states=False)
+accelerator = Accelerator(fsdp_plugin={handed})
+"""
+
+
+@pytest.mark.parametrize(
+    ("handed", "name", "value", "state"),
+    [
+        ("plugin", "fsdp_plugin.limit_all_gathers", True, "default"),
+        ("unused", "fsdp_plugin.limit_all_gathers", False, "set"),
+        ("plugin", "fsdp_plugin.use_orig_params", "known at run time: size > 1", "open"),
+        ("plugin, **more", "accelerator.mixed_precision", "no, unless the call at 5 sets it", "open"),
+        ("plugin", "accelerator.mixed_precision", "no", "default"),
+    ],
+)
+def test_what_a_script_hands_over(handed: str, name: str, value: Any, state: str) -> None:
+    documents = [parse_yaml("c.yaml", FSDP, "accelerate"), parse_python("s.py", SCRIPT.replace("{handed}", handed))]
+    found = effective.run_of(documents, "1.15.0", Context())
+    setting = effective.effective(found).of(name) if found is not None else None
+    assert setting is not None
+    assert (setting.value, setting.state) == (value, state)

@@ -12,7 +12,7 @@ import accelerate
 import accelerate.state
 import accelerate.utils
 from tests.oracle import fakes
-from tests.oracle.worker import Answer, Case, bare_environment, enter, listening, plain, refusal
+from tests.oracle.worker import HANDED_OVER, Answer, Case, bare_environment, enter, listening, plain, refusal
 
 HIDDEN_SIZE = 64
 MICRO_BATCH = 4
@@ -34,20 +34,6 @@ HANDLERS = (
     "scaler_handler",
     "init_handler",
 )
-# What the script hands over: a class, and the argument of another one that takes an object of it.
-HANDED_OVER = {
-    "TorchContextParallelConfig": "ParallelismConfig.cp_handler",
-    "DeepSpeedSequenceParallelConfig": "ParallelismConfig.sp_handler",
-    "DeepSpeedPlugin": "Accelerator.deepspeed_plugin",
-    "FullyShardedDataParallelPlugin": "Accelerator.fsdp_plugin",
-    "MegatronLMPlugin": "Accelerator.megatron_lm_plugin",
-    "ParallelismConfig": "Accelerator.parallelism_config",
-    "TorchDynamoPlugin": "Accelerator.dynamo_plugin",
-    "GradientAccumulationPlugin": "Accelerator.gradient_accumulation_plugin",
-    "AORecipeKwargs": "Accelerator.kwargs_handlers",
-    "TERecipeKwargs": "Accelerator.kwargs_handlers",
-    "MSAMPRecipeKwargs": "Accelerator.kwargs_handlers",
-}
 PLUGINS = ("deepspeed_plugin", "fsdp_plugin", "megatron_lm_plugin", "dynamo_plugin", "parallelism_config")
 # Variables that some other code reads later in the run.
 LATER_VARIABLES = (

@@ -19,6 +19,7 @@ import yaml
 from tests.oracle import environment
 from tests.oracle.client import Answer, Oracle
 from tests.oracle.effective_runs import Drawn, drawn
+from tests.oracle.worker import HANDED_OVER
 
 from distributed_training_backends.flow import effective
 from distributed_training_backends.model import Context, Extent
@@ -26,6 +27,7 @@ from distributed_training_backends.sources.command import Word, launch_document
 from distributed_training_backends.sources.document import OPEN, Document
 from distributed_training_backends.sources.limits import Unreadable
 from distributed_training_backends.sources.load import load
+from distributed_training_backends.sources.python_values import Made
 from distributed_training_backends.sources.reading import decode
 
 RELEASES = ("0.30.1", "0.34.2", "1.4.0", "1.8.1", "1.12.0", "1.15.0")
@@ -74,11 +76,21 @@ def documents(run: Drawn) -> list[Any]:
         raw = decode(text.encode(), name)
         if not isinstance(raw, Unreadable):
             found.append(load(raw, "deepspeed" if name == "ds.json" else "accelerate"))
-    calls = [{"name": name, "arguments": dict(arguments)} for name, arguments in run.python.items()]
-    kinds: tuple[tuple[str, Any], ...] = (("environment", dict(run.variables)), ("python", {"calls": calls}))
+    kinds = (("environment", dict(run.variables)), ("python", {"calls": calls(run)}))
     words = [Word(word, Extent(0, 0)) for word in ("--config_file", "config.yaml", *run.flags, "train.py")]
     found.append(launch_document("<launch>", "", Word("accelerate", Extent(0, 0)), words, {}))
     return found + [Document(f"<{kind}>", kind, "json", "", data, {}) for kind, data in kinds]  # type: ignore[arg-type]
+
+
+def calls(run: Drawn) -> list[dict[str, Any]]:
+    """The constructor calls, each after those whose objects it is given."""
+    names = sorted(run.python, key=lambda name: (name == "Accelerator", name == "ParallelismConfig"))
+    found: list[dict[str, Any]] = [{"name": name, "arguments": dict(run.python[name])} for name in names]
+    for place, name in enumerate(names):
+        owner, _, parameter = HANDED_OVER.get(name, "").partition(".")
+        if owner in names:
+            found[names.index(owner)]["arguments"][parameter] = Made(name, place)
+    return found
 
 
 def theirs(answer: Answer) -> dict[str, Any] | None:

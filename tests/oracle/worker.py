@@ -29,6 +29,21 @@ LIBRARIES = ("accelerate", "deepspeed", "transformers", "torch")
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 KEPT_VARIABLES = ("PATH", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "DS_ACCELERATOR", "TORCH_EXTENSIONS_DIR")
 
+# What the script hands over: a class, and the argument of another one that takes an object of it.
+HANDED_OVER = {
+    "TorchContextParallelConfig": "ParallelismConfig.cp_handler",
+    "DeepSpeedSequenceParallelConfig": "ParallelismConfig.sp_handler",
+    "DeepSpeedPlugin": "Accelerator.deepspeed_plugin",
+    "FullyShardedDataParallelPlugin": "Accelerator.fsdp_plugin",
+    "MegatronLMPlugin": "Accelerator.megatron_lm_plugin",
+    "ParallelismConfig": "Accelerator.parallelism_config",
+    "TorchDynamoPlugin": "Accelerator.dynamo_plugin",
+    "GradientAccumulationPlugin": "Accelerator.gradient_accumulation_plugin",
+    "AORecipeKwargs": "Accelerator.kwargs_handlers",
+    "TERecipeKwargs": "Accelerator.kwargs_handlers",
+    "MSAMPRecipeKwargs": "Accelerator.kwargs_handlers",
+}
+
 
 class InterceptedError(BaseException):
     """The library reached the step that would have started processes or trained; no `except Exception` sees it."""

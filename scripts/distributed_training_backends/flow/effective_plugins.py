@@ -10,7 +10,7 @@ from typing import Any
 from ..knowledge import accelerate as knowledge
 from ..knowledge import accelerate_api as api
 from ..model_effective import Setting
-from .effective_run import Run
+from .effective_run import Call, Run
 
 Fields = dict[str, Setting]
 Variables = Mapping[str, Setting]
@@ -33,11 +33,21 @@ def fields(run: Run, variables: Variables, owner: str, title: str) -> Fields:
         argument = call.arguments.get(name) if call else None
         made = Setting("", shaped(run, f"{owner}.{name}", parameter.type, default))
         found[name] = chosen(variable, argument, made, wins(run, owner, name))._replace(name=f"{title}.{name}")
+        found[name] = unsure(call, argument, found[name])
     unread(run, owner, found)
     for name, setting in found.items():
         if setting.surface == "python":
             found[name] = setting.becomes(shaped(run, f"{owner}.{name}", "text", setting.value))
     return found
+
+
+def unsure(call: Call | None, argument: Setting | None, found: Setting) -> Setting:
+    """Open, where the call has arguments that cannot be told, and this may be one of them."""
+    if call is None or not call.open or argument is not None or found.state == "open":
+        return found
+    return found._replace(
+        value=f"{found.value}, unless the call at {call.place and call.place.line} sets it", state="open"
+    )
 
 
 def more_variables(run: Run, field: str) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """One run as it was given, and the first step of what takes effect: the launcher's arguments, each with its origin."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..knowledge import accelerate as knowledge
@@ -8,24 +8,27 @@ from ..model import Place, Pointer
 from ..model_effective import Loser, Setting, Surface
 from ..resources import load_json
 from ..sources.document import OPEN, At, Document
+from ..sources.python_values import Made
 from ..versions import covers, in_span
 from .arguments import Arg, OpenValueError
-from .launch import Launch, destination
+from .launch import ELASTIC_ROUTES, Launch, destination
 from .placement import LAUNCHERS, is_read
 
+MOST = 60  # characters of an expression that is shown
 NAMES: Mapping[str, Surface] = {"launch": "command line", "environment": "environment", "python": "python"}
 
 
 class Call(NamedTuple):
-    """A constructor as the script calls it: its arguments that are known, each as a setting."""
+    """A constructor as the script calls it: its arguments that are known, each as a setting; more if it is `open`."""
 
     name: str
     arguments: Mapping[str, Setting]
     place: Place | None
+    open: bool = False
 
 
 class Run(NamedTuple):
-    """Everything that is known of a run. `calls` are by name, the last one of a name counts."""
+    """Everything that is known of a run. `calls` are by the name of the class."""
 
     launch: Launch
     environment: Mapping[str, Setting] = {}
@@ -53,8 +56,24 @@ def place_of(document: Document, pointer: Pointer, key: bool = False) -> Place:
 
 def setting_at(name: str, value: Any, document: Document, pointer: Pointer) -> Setting:
     """A setting that an entry of a document gives."""
-    surface = NAMES.get(document.kind, "file")
-    return Setting(name, value, surface, place_of(document, pointer), (), "open" if value is OPEN else "set")
+    surface, place = NAMES.get(document.kind, "file"), place_of(document, pointer)
+    if value is OPEN:
+        raw = document.raw(*pointer) or ""
+        return Setting(name, f"known at run time: {raw[:MOST]}", surface, place, (), "open")
+    return Setting(name, value, surface, place, (), "set")
+
+
+def runs_deepspeed(launch: Launch) -> bool:
+    """Tell whether the `deepspeed` program starts the workers, as it does unless it is told otherwise."""
+    try:
+        return launch.deepspeed_runner
+    except OpenValueError:
+        return launch.route == "deepspeed"
+
+
+def elastic(launch: Launch) -> bool:
+    """Tell whether torchrun's code starts the workers."""
+    return launch.route in ELASTIC_ROUTES or (launch.route == "deepspeed" and not runs_deepspeed(launch))
 
 
 def variables_given(documents: list[Document]) -> dict[str, Setting]:
@@ -71,14 +90,36 @@ def variables_given(documents: list[Document]) -> dict[str, Setting]:
 
 
 def calls_of(document: Document) -> dict[str, Call]:
-    """The constructors that a script calls."""
-    found = {}
-    for number, call in enumerate(document.get("calls") or ()):
-        at: Pointer = ("calls", number)
-        given = call.get("arguments") or {}
-        arguments = {name: setting_at(name, value, document, (*at, "arguments", name)) for name, value in given.items()}
-        found[call["name"]] = Call(call["name"], arguments, place_of(document, at))
-    return found
+    """The constructors that make up the accelerator: the last `Accelerator`, and what is handed to it.
+
+    Where the script hands over what cannot be followed, the last call of each class is taken.
+    """
+    calls = document.get("calls") or []
+    last = {call["name"]: number for number, call in enumerate(calls)}
+    if "Accelerator" in last:
+        main = calls[last["Accelerator"]]
+        known = not main.get("open") and OPEN not in main["arguments"].values()
+        handed = {calls[number]["name"]: number for number in made(calls, last["Accelerator"])}
+        last = handed if known else {**last, **handed}
+    return {name: call_at(document, number) for name, number in last.items()}
+
+
+def made(calls: Sequence[Mapping[str, Any]], number: int) -> Iterator[int]:
+    """A call, and those before it whose objects it is given, directly or not."""
+    yield number
+    for value in [*calls[number]["arguments"].values(), *calls[number].get("positional", ())]:
+        for item in value if type(value) is list else [value]:
+            if isinstance(item, Made) and item.call < number:
+                yield from made(calls, item.call)
+
+
+def call_at(document: Document, number: int) -> Call:
+    """One of the calls of a script."""
+    call, at = document.data["calls"][number], ("calls", number)
+    given = {name: value for name, value in call["arguments"].items() if not isinstance(value, Made)}
+    arguments = {name: setting_at(name, value, document, (*at, "arguments", name)) for name, value in given.items()}
+    more = bool(call.get("open") or call.get("positional"))
+    return Call(call["name"], arguments, place_of(document, at), more)
 
 
 def arguments(run: Run) -> dict[str, Setting]:
@@ -107,7 +148,7 @@ def argument(launch: Launch, name: str, arg: Arg) -> Setting:
     if arg.pointer is not None:
         return setting_at(title, arg.value, document, arg.pointer)
     if arg.value is OPEN or (name == "num_processes" and arg.value in (None, -1)):
-        return Setting(title, "as many as the launch command says, or as there are devices", state="open")
+        return Setting(title, "as the launch command says, or as there are devices", state="open")
     given = getattr(launch.context, name, None) is not None
     return Setting(title, arg.value, "command line" if given else "default", state="set" if given else "default")
 
@@ -147,6 +188,6 @@ def threads(run: Run, found: Mapping[str, Setting]) -> dict[str, Setting]:
         number = variable.value
         known = int(number) if isinstance(number, str) and number.isdecimal() else number
         return {name: variable.becomes(known, given.name)}
-    if found["use_cpu"].value and variable is None:
+    if found.get("use_cpu", found["cpu"]).value and variable is None:
         return {name: given._replace(value="the machine's cores shared out among the processes", state="open")}
     return {name: given.becomes(1)._replace(surface="launcher")}

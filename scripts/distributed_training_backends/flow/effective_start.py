@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..model_effective import Setting
-from .effective_run import Run
+from .effective_run import Run, elastic, runs_deepspeed
 
 Arguments = Mapping[str, Setting]
 COPIED = ("max_restarts", "monitor_interval", "role")
@@ -18,9 +18,9 @@ PYTHON = "python"
 
 def start(run: Run, arguments: Arguments) -> Iterator[Setting]:
     """The settings of what starts the workers."""
-    if run.launch.elastic:
+    if elastic(run.launch):
         yield from torchrun(run, arguments)
-    elif run.launch.deepspeed_runner:
+    elif runs_deepspeed(run.launch):
         yield command(deepspeed_command(run, arguments))
     elif run.launch.route == "simple":
         yield command([*mpirun(arguments), *script(run)])

@@ -9,8 +9,8 @@ from ..knowledge import accelerate_api as api
 from ..model_effective import Setting
 from . import effective_deepspeed
 from .arguments import Arg
-from .effective_plugins import ARGUMENT_WINS, Fields, Variables, chosen, fields, number, typed
-from .effective_run import Run, setting_at
+from .effective_plugins import ARGUMENT_WINS, Fields, Variables, chosen, fields, number, typed, unsure
+from .effective_run import Run, elastic, runs_deepspeed, setting_at
 
 STATE_CONFIGS = {
     "FULL_STATE_DICT": ("FullStateDictConfig", "FullOptimStateDictConfig", "offload_to_cpu=True, rank0_only=True"),
@@ -84,7 +84,7 @@ def world(run: Run, variables: Variables, started: Mapping[str, Setting]) -> Set
     if local is not None and nodes is not None:
         known = isinstance(local.value, int) and isinstance(nodes.value, int)
         return local.becomes(local.value * nodes.value if known else local.value, name)
-    if run.launch.deepspeed_runner:
+    if runs_deepspeed(run.launch):
         return Setting(name, "as the hostfile says", state="open")
     count, line = run.launch.arguments["num_processes"].value, started.get("command.line")
     started_by_mpi = line is not None and line.value[0] in ("mpirun", "mpiexec")
@@ -98,12 +98,12 @@ def kind_of_run(run: Run, variables: Variables, processes: Setting, plugins: Map
     found = kind_given(run)
     if on_cpu(run, variables):
         several = isinstance(processes.value, int) and processes.value > 1
-        return found._replace(value="MULTI_CPU" if several or run.launch.elastic else "NO")
+        return found._replace(value="MULTI_CPU" if several or elastic(run.launch) else "NO")
     if run.launch.route == "tpu":
         return found._replace(value="XLA")
-    if plugins["deepspeed"] and (run.launch.elastic or run.launch.deepspeed_runner or run.covers("1.4.0..")):
+    if plugins["deepspeed"] and (elastic(run.launch) or runs_deepspeed(run.launch) or run.covers("1.4.0..")):
         return found._replace(value="DEEPSPEED")
-    if not run.launch.elastic and not run.launch.deepspeed_runner:
+    if not elastic(run.launch) and not runs_deepspeed(run.launch):
         return found
     if plugins["megatron"]:
         return found._replace(value="MEGATRON_LM")
@@ -135,6 +135,7 @@ def precision_of(run: Run, variables: Variables) -> Setting:
     """`mixed_precision`: the argument, else the variable."""
     argument = argument_of(run, "Accelerator", "mixed_precision")
     found = chosen(variables.get("ACCELERATE_MIXED_PRECISION"), argument, Setting("", "no"), False)
+    found = unsure(run.calls.get("Accelerator"), argument, found)
     return found.becomes(str(found.value).lower(), "accelerator.mixed_precision")
 
 
@@ -157,6 +158,7 @@ def accumulation(run: Run, variables: Variables) -> Setting:
         return given._replace(name=name, losers=variable.beaten(ARGUMENT_WINS) if variable else ())
     argument = argument_of(run, "Accelerator", "gradient_accumulation_steps")
     found = chosen(variable, argument, Setting("", 1), variable is not None)
+    found = unsure(run.calls.get("Accelerator"), variable or argument, found)
     return found.becomes(number(found.value) if isinstance(found.value, str) else found.value, name)
 
 
@@ -175,35 +177,37 @@ def fsdp(run: Run, variables: Variables, precision: Setting) -> Fields:
     found = fields(run, variables, "FullyShardedDataParallelPlugin", "fsdp_plugin")
     found.pop("param_init_fn", None)  # made from sync_module_states
     second = "fsdp_version" in found and found["fsdp_version"].value == 2
-    reshard = found.get("reshard_after_forward")
+    reshard, names = found.get("reshard_after_forward"), found.get("transformer_cls_names_to_wrap")
     if second and reshard is not None:
-        value = True if reshard.value is None else typed("bool", reshard.value)
-        found["reshard_after_forward"] = reshard.becomes(value)
-    for name, text in (("transformer_cls_names_to_wrap", ","), ("cpu_offload", "")):
-        if text and name in found and isinstance(found[name].value, str):
-            found[name] = found[name].becomes(found[name].value.split(text))
+        found["reshard_after_forward"] = reshard.becomes(reshard.value is None or typed("bool", reshard.value))
+    if names is not None and isinstance(names.value, str):
+        found["transformer_cls_names_to_wrap"] = names.becomes(names.value.split(","))
     if found["auto_wrap_policy"].value == "NO_WRAP":
         found["auto_wrap_policy"] = found["auto_wrap_policy"].becomes(None)
     loading = found.get("cpu_ram_efficient_loading") or variables.get("FSDP_CPU_RAM_EFFICIENT_LOADING")
-    synced = found["sync_module_states"]
-    if not second and loading is not None and str(loading.value).lower() == "true" and not synced.value:
+    synced = found.get("sync_module_states")
+    if synced and loading and not second and str(loading.value).lower() == "true" and not synced.value:
         beaten = synced.beaten("needed by cpu_ram_efficient_loading")
         found["sync_module_states"] = loading._replace(name=synced.name, value=True, losers=beaten)
     if found["mixed_precision_policy"].value is None and precision.value != "no":
         kind = "bf16" if precision.value == "fp8" else precision.value
         found["mixed_precision_policy"] = precision.becomes(kind, "fsdp_plugin.mixed_precision_policy")
+    return found | state_dicts(run, found, second)
+
+
+def state_dicts(run: Run, found: Fields, second: bool) -> Fields:
+    """The type of state dicts, and the configs that are made for it."""
     state = found["state_dict_type"]
     if state.value is None:
-        state = found["state_dict_type"] = state._replace(
-            value="SHARDED_STATE_DICT" if second else "FULL_STATE_DICT", state="default"
-        )
+        state = state._replace(value="SHARDED_STATE_DICT" if second else "FULL_STATE_DICT", state="default")
     unset = state.surface == "python" and run.covers("..0.33.0")  # made only of the variable then
     unset = unset or (state.value == "SHARDED_STATE_DICT" and run.covers("..0.30.0"))
-    model, optimizer, options = STATE_CONFIGS.get("" if unset else state.value, ("", "", ""))
-    for name, made in (("state_dict_config", model), ("optim_state_dict_config", optimizer)):
-        if found[name].value is None and made:
-            found[name] = Setting(f"fsdp_plugin.{name}", f"{made}({options})")
-    return found
+    model, optimizer, options = STATE_CONFIGS.get("" if unset else str(state.value), ("", "", ""))
+    made: Fields = {"state_dict_type": state}
+    for name, config in (("state_dict_config", model), ("optim_state_dict_config", optimizer)):
+        if config and name in found and found[name].value is None:
+            made[name] = Setting(f"fsdp_plugin.{name}", f"{config}({options})")
+    return made
 
 
 def megatron(run: Run, variables: Variables, precision: Setting) -> Fields:
@@ -259,5 +263,6 @@ def recipe(run: Run, variables: Variables, precision: Setting) -> Iterator[Setti
     if "config" in found and found["config"].value is None:
         del found["config"]  # torchao's own object, made of the other fields
     automatic = how in ("installed", "named") or (how == "argument" and precision.surface == "python")
-    unknown = found["backend"].value is None if how == "one class" else not found and automatic
+    backend = found.get("backend") if how == "one class" else None
+    unknown = backend.value is None if backend is not None else not found and automatic
     yield from [OPEN_BACKEND] if unknown else found.values()

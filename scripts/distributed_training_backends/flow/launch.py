@@ -200,7 +200,7 @@ def take_type(kind: Any, config: Mapping[str, Arg], arguments: dict[str, Arg], r
     """Without a paradigm on the command line, the file's `distributed_type` sets those options."""
     chosen = {"DEEPSPEED": "use_deepspeed", "FSDP": "use_fsdp", "MEGATRON_LM": "use_megatron_lm", "TP": "use_tp"}
     route = route_of(kind, release)
-    name = "tpu" if route == "tpu" else "multi_gpu" if route == "multi_device" else chosen.get(kind, "")
+    name = "tpu" if route == "tpu" else "multi_gpu" if route == "multi_device" else chosen.get(str(kind), "")
     if name in arguments:
         arguments[name] = Arg(True, ("distributed_type",))
     arguments["tpu_use_cluster"] = config.get("tpu_use_cluster", Arg(False)) if name == "tpu" else Arg(False)
