@@ -8,6 +8,8 @@ The first line shows one, the second packs a table that was edited, the third an
 another zlib may pack it into other bytes, so files are compared unpacked, and one that says the same is not written.
 """
 
+import contextlib
+import importlib
 import json
 import sys
 import zlib
@@ -38,9 +40,16 @@ def pack(path: Path, text: str) -> str:
     """Write any packed file; say how large it is."""
     plain = text.encode("utf-8")
     if not path.is_file() or unpacked(path) != text:
-        packer = zlib.compressobj(9, zlib.DEFLATED, GZIP)
-        path.write_bytes(packer.compress(plain) + packer.flush())
+        path.write_bytes(squeezed(plain))
     return f"{path.name.removesuffix('.gz')}: {len(plain)} bytes, packed {path.stat().st_size}"
+
+
+def squeezed(plain: bytes) -> bytes:
+    """Packed bytes: a twentieth less with `pip install zopfli`, and else by zlib."""
+    with contextlib.suppress(ImportError):
+        return bytes(importlib.import_module("zopfli.gzip").compress(plain))
+    packer = zlib.compressobj(9, zlib.DEFLATED, GZIP)
+    return packer.compress(plain) + packer.flush()
 
 
 def _path(name: str) -> Path:

@@ -1,4 +1,4 @@
-"""DeepSpeed ↔ FSDP in the same file, by the rows of data/conversions.json."""
+"""DeepSpeed ↔ FSDP in the same file, by the rows of data/conversions.json.gz."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

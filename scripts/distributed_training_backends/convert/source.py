@@ -18,7 +18,7 @@ OFF_DEVICES = (None, "none", "auto", "")
 
 
 def table(*path: str) -> Any:
-    """A part of data/conversions.json."""
+    """A part of data/conversions.json.gz."""
     found = load_json("conversions.json")
     for step in path:
         found = found[step]
