@@ -28,6 +28,7 @@ TOLD: Mapping[str, Mapping[str, str]] = {
         "bits_and_bytes": "parameter of `BitsAndBytesConfig`",
     },
 }
+WHOLE = "class or function"
 MOST_NAMES = 40  # in one line of the page
 # Constants of Accelerate that a user meets: minimum versions, and values of settings.
 CONSTANTS = re.compile(r"(?:FSDP|DEEPSPEED)_\w+|\w+_VERSION")
@@ -86,7 +87,9 @@ def listed(verb: str, noun: str, found: Sequence[Change], release: str) -> Itera
     blocks = {change.path[1] for change in found} if noun == "key" else set()
     for change in found:
         if not any(change.path[1].startswith(f"{block}.") for block in blocks):  # the block says it all
-            groups[about(noun, change, release)].append(name_of(change))
+            subject, name = about(noun, change, release), name_of(change)
+            name = change.path[1] if subject == WHOLE else name  # its parameters without releases came with it
+            groups[subject] += [name] if name not in groups[subject] else []
     for subject, names in groups.items():
         for start in range(0, len(names), MOST_NAMES):
             yield f"{verb} {subject}: {codes(names[start : start + MOST_NAMES])}"
@@ -96,7 +99,7 @@ def about(noun: str, change: Change, release: str) -> str:
     """What a name is, and whose."""
     owner = change.path[1]
     if noun == "parameter of" and first_seen(owner) == release:
-        return f"class or function {code(owner)} with"
+        return WHOLE
     if noun.endswith(" of") and len(change.path) > 2:
         return f"{noun} {code(owner)}"
     return f"{noun} for SageMaker" if owner == "SageMakerConfig" else noun
