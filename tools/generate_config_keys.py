@@ -45,13 +45,15 @@ def page() -> Iterator[str]:
     yield from ("# Keys of a DeepSpeed config and of the Trainer's fsdp_config", "", MARK, "")
     first, last = transformers.RELEASES[0], transformers.RELEASES[-1]
     yield f"DeepSpeed {RELEASES[0]} to {RELEASES[-1]} and Transformers {first} to {last}, from their own source. A row"
-    yield "without releases holds for all of them. A key that begins with a point belongs to the block of the heading."
-    yield "Values that a key takes have a slash between them. **auto**: what Accelerate and the Trainer put in its"
-    yield "place; where nothing stands, they do not fill it."
+    yield "without releases holds for all of them, or for those of its block. A key that begins with a point belongs to"
+    yield "the block of the heading. Values that a key takes have a slash between them. **auto**: what Accelerate"
+    yield "and the Trainer put in its place; where nothing stands, they do not fill it."
     yield ""
     for block in blocks():
-        said = words()[title_of(block)]
-        yield from section(title_of(block), said.about, HEAD, [row(path, said, block) for path in leaves(block)])
+        said, lifetime = words()[title_of(block)], life(block)
+        since = f" In DeepSpeed {lifetime}." if lifetime else ""
+        rows = [row(path, said, block, lifetime) for path in leaves(block)]
+        yield from section(title_of(block), said.about.removesuffix(since) + since, HEAD, rows)
     yield from gone()
     yield from trainer()
 
@@ -84,16 +86,21 @@ def leaves(block: str) -> list[str]:
     return found
 
 
-def row(path: str, said: Words, block: str) -> tuple[str, ...]:
+def life(path: str) -> str:
+    """The releases that read a key; those of a block are said once above its table."""
+    return releases(history.presence("deepspeed.json", ("keys", path)), RELEASES[0]) if path else ""
+
+
+def row(path: str, said: Words, block: str, whole: str) -> tuple[str, ...]:
     """The row of one key."""
     key = NEWEST.keys[path]
-    lifetime = releases(history.presence("deepspeed.json", ("keys", path)), RELEASES[0])
+    lifetime = life(path)
     return (
         code(path.removeprefix(block)),
         type_of(key),
         "" if key.default is None else value(key.default),
         said.meanings.get(code(path), ""),
-        "; ".join(filter(None, (note(key), auto(path), lifetime))),
+        "; ".join(filter(None, (note(key), auto(path), "" if lifetime == whole else lifetime))),
     )
 
 
