@@ -7,7 +7,6 @@ import ast
 import json
 import shlex
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +14,10 @@ import yaml
 from jsonschema import Draft202012Validator
 from tests.oracle.commands import parsed
 
-from distributed_training_backends import api, cli_convert
+from distributed_training_backends import api
 from distributed_training_backends.convert.from_launch import to_config
 from distributed_training_backends.model_convert import BadConversionError, ConvertReport
-from distributed_training_backends.render.convert import convert_data, convert_json
+from distributed_training_backends.render.convert import convert_data
 from distributed_training_backends.resources import load_json
 
 FSDP1 = """\
@@ -333,42 +332,36 @@ def test_json_and_flow_style_are_converted_too(to: str) -> None:
         assert yaml.safe_load(found) == yaml.safe_load(wanted) if to == "fsdp2" else set(found) == set(wanted)
 
 
-# --- the command line --------------------------------------------------------------------------------------------
+def test_code_and_back() -> None:
+    options = api.Options(api.default_targets(), kind="python")
+    for text in (FSDP1, ZERO3, fsdp1(fsdp_version=2, fsdp_offload_params=True)):
+        again = yaml.safe_load(api.convert_text(convert(text, "python").text, "accelerate", options).text)
+        first = yaml.safe_load(text)
+        block = "deepspeed_config" if "deepspeed_config" in first else "fsdp_config"
+        assert {name: again[block].get(name) for name in first[block] if name in again[block]} == {
+            name: value for name, value in first[block].items() if name in again[block]
+        }
+        assert set(first[block]) - set(again[block]) <= {"fsdp_sync_module_states", "fsdp_use_orig_params"} | FSDP1_ONLY
+        assert again["mixed_precision"] == first["mixed_precision"]
 
 
-def run(*words: str) -> int:
-    return cli_convert.main(words)
+FSDP1_ONLY = {"fsdp_sharding_strategy", "fsdp_backward_prefetch"}  # which the class of FSDP2 is not told
 
 
-def test_the_command_line_writes_and_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config, out = tmp_path / "a.yaml", tmp_path / "b.yaml"
-    config.write_text(FSDP1)
-    assert run("--to", "fsdp2", str(config), "-o", str(out)) == 0
-    assert yaml.safe_load(out.read_text())["fsdp_config"]["fsdp_version"] == 2
-    assert "fsdp_state_dict_type: FULL_STATE_DICT" in capsys.readouterr().err
-    assert run("--to", "fsdp2", str(config), "--diff") == 0
-    assert "+  fsdp_version: 2" in capsys.readouterr().out
-    assert run("--to", "fsdp2", str(config), "--output-format", "json") == 0
-    assert json.loads(capsys.readouterr().out)["verdict"] == "converted"
-    for words, message in (
-        (("--to", "fsdp2", str(config), "-o", str(config)), "would be overwritten"),
-        (("--to", "launch", str(config), "--diff"), "another format"),
-        (("--to", "fsdp2", str(config), str(out)), "one run"),
-        (("--to", "fsdp3", str(config)), "invalid choice"),
-        ((str(config),), "--to"),
-        (("--to", "fsdp2", str(tmp_path / "none.yaml")), "none.yaml"),
-    ):
-        assert run(*words) == 2, words
-        assert message in capsys.readouterr().err
-    assert config.read_text() == FSDP1
-
-
-def test_a_refused_config_is_not_converted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = tmp_path / "a.yaml"
-    config.write_text(FSDP1 + "no_such_key: 1\n")
-    assert run("--to", "fsdp2", str(config)) == 1
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert f"{config}:13: error[ACC0" in shown.err
-    report = convert(config.read_text(), "fsdp2")
-    assert json.loads(convert_json(report))["verdict"] == "rejected"
+def test_what_the_class_takes_by_itself_is_said() -> None:
+    code = (
+        "from accelerate import Accelerator, FullyShardedDataParallelPlugin\n"
+        "plugin = FullyShardedDataParallelPlugin(fsdp_version=2, auto_wrap_policy='transformer_based_wrap')\n"
+        "accelerator = Accelerator(fsdp_plugin=plugin, mixed_precision=chosen, gradient_accumulation_steps=2)\n"
+    )
+    report = api.convert_text(code, "accelerate", api.Options(api.default_targets(), kind="python"))
+    assert yaml.safe_load(report.text)["fsdp_config"] == {
+        "fsdp_version": 2,
+        "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
+        "fsdp_cpu_ram_efficient_loading": False,  # on in the launcher
+    }
+    assert {name for name, status in said(report).items() if status == "open"} == {
+        "mixed_precision",
+        "gradient_accumulation_steps",
+        "num_processes",
+    }

@@ -80,7 +80,10 @@ def build_parser() -> common.Parser:
     )
     parser.add_argument("--to", required=True, choices=TARGETS, metavar="TARGET", help=TO.replace("\n", " "))
     parser.add_argument(
-        "--format", choices=("auto", "accelerate", "deepspeed"), default="auto", help="the kind of PATH"
+        "--format",
+        choices=("auto", "accelerate", "deepspeed", "launch", "python"),
+        default="auto",
+        help="the kind of PATH",
     )
     parser.add_argument("--script", default="train.py", metavar="NAME", help="the script in commands (train.py)")
     parser.add_argument("--num-processes", metavar="N", type=common.whole(1), help="processes over all machines")

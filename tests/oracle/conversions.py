@@ -23,15 +23,22 @@ import yaml
 from tests.oracle import environment
 from tests.oracle.cases import Case, corpus, flags, questions
 from tests.oracle.client import Answer
+from tests.oracle.commands import parsed
 from tests.oracle.triage_checks import NOT_HERE, SAME, Libraries
 
 from distributed_training_backends import api
+from distributed_training_backends.convert.from_launch import to_config as from_launch
 from distributed_training_backends.model_convert import BadConversionError, ConvertReport
 
 IN_PLACE = ("fsdp2", "fsdp", "deepspeed")
 TARGETS = (*IN_PLACE, "launch", "python", "trainer")
 # What differs between a file, flags and objects, and decides nothing.
 BESIDE = {"variables", "device", "backend", "process_groups", "debug", "launch", "native_amp", "scaler"}
+TRIPS = {
+    "trip-backends": ("fsdp", "deepspeed"),
+    "trip-flags": ("launch", "accelerate"),
+    "trip-python": ("python", "accelerate"),
+}
 TO_FSDP2 = """
 import json, sys, yaml
 from accelerate.commands.to_fsdp2 import convert_config_to_fsdp2
@@ -155,11 +162,13 @@ def unlike(before: Mapping[str, Any], after: Mapping[str, Any], said: set[str]) 
     ours, theirs = before["launch"]["torchrun"], after["launch"]["torchrun"]
     if "distributed_type" in said:
         return
-    if ours != theirs:
+    if ours != theirs and "num_processes" not in said:
         yield f"torchrun: {ours} and {theirs}"
     for name, value in before["state"].items():
         other = after["state"].get(name)
-        if name in BESIDE - {"native_amp", "scaler", "debug"} or any(one.startswith(name) for one in said):
+        if name in BESIDE - {"native_amp", "scaler", "debug"} or (
+            name != "num_processes" and any(one.startswith(name) for one in said)
+        ):
             continue
         if value != other:
             yield f"{name}: {different(value, other)}"
@@ -283,22 +292,46 @@ def clean(bench: Bench, text: str) -> set[str]:
 
 def round_trip(bench: Bench, case: Case, there: str, back: str) -> Outcome | None:
     """A file through another spelling; None where it does not go there."""
-    first = bench.convert(case, there)
-    if isinstance(first, str) or not first.text:
+    first, before = bench.convert(case, there), bench.launched(case)
+    if before["verdict"] != "accepted" or isinstance(first, str) or not first.text:
         return None
-    middle = Case(case.name, "accelerate", first.text, ".yaml", files=case.companions)
-    if middle.data["distributed_type"] == "MULTI_GPU":
-        return Outcome(case.name, "to MULTI_GPU, and said so")
-    second = bench.convert(middle, back)
-    if isinstance(second, str) or not second.text:
-        return Outcome(case.name, "no way back", (str(second)[:200],))
-    before, after = bench.launched(case), bench.launched(Case(case.name, "accelerate", second.text))
-    if before["verdict"] != "accepted":
-        return None
+    second = way_back(bench, case, first, back)
+    if isinstance(second, str):
+        known = "runs MULTI_GPU" in second  # stage 0
+        return Outcome(
+            case.name, "to MULTI_GPU, and said so" if known else "no way back", () if known else (second[:200],)
+        )
+    text, said = second
+    after = bench.launched(Case(case.name, "accelerate", text, files=case.companions))
     if after["verdict"] != "accepted":
         return Outcome(case.name, "refused", ((after.get("error") or {}).get("message", "")[:200],))
-    said = said_of(first) | said_of(second)
-    return Outcome(case.name, "back", tuple(changed_on_the_way(before["facts"], after["facts"], said)))
+    compare = changed_on_the_way if there in IN_PLACE else unlike
+    return Outcome(case.name, "back", tuple(compare(before["facts"], after["facts"], said_of(first) | said)))
+
+
+def way_back(bench: Bench, case: Case, first: ConvertReport, back: str) -> tuple[str, set[str]] | str:
+    """The file that comes of the middle one, and the settings whose change is told."""
+    if first.to == "launch":
+        words = shlex.split(first.text.replace("\\\n", " "))
+        hub, notes = from_launch(
+            parsed(words[words.index("launch") + 1 :], bench.release).document, None, bench.release
+        )
+        variables = {word.split("=")[0] for word in words[: words.index("launch")] if "=" in word}
+        beside = {"fp8_backend", "ao_recipe_handler", "te_recipe_handler"} if variables else set()
+        return hub.text, beside | {note.setting for note in notes}
+    options = bench.options._replace(kind="python" if first.to == "python" else None)
+    world = yaml.safe_load(case.text).get("num_processes")
+    try:
+        second = api.convert_text(first.text, back, options, case.companions)
+    except BadConversionError as error:
+        return str(error)
+    if first.to == "python" and isinstance(world, int):
+        second = second._replace(text=f"num_processes: {world}\n" + second.text)
+    said = said_of(second)
+    said |= (
+        {"distributed_type", "num_machines"} if world == 1 else set()
+    )  # torchrun starts one process as it does eight
+    return (second.text, said) if second.text else f"{second.verdict}: {[one.message for _, one in second.findings]}"
 
 
 def changed_on_the_way(before: Mapping[str, Any], after: Mapping[str, Any], said: set[str]) -> Iterator[str]:
@@ -326,7 +359,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Convert the corpus, and ask the real libraries about the results.")
     parser.add_argument("--release", default=environment.PINS["accelerate"])
     parser.add_argument("--count", type=int, default=10_000, help="files at most")
-    parser.add_argument("--to", default=",".join((*TARGETS, "back")), help="targets, joined by commas")
+    parser.add_argument("--to", default=",".join((*TARGETS, *TRIPS)), help="targets, joined by commas")
     options = parser.parse_args(arguments)
     home = environment.default()
     cases = [case for case in corpus() if case.kind == "accelerate" and isinstance(case.data, dict)][: options.count]
@@ -334,9 +367,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with ExitStack() as stack:
         bench = Bench(Libraries(home, stack), options.release)
         for to in options.to.split(","):
-            if to == "back":
-                trips = [round_trip(bench, case, "fsdp", "deepspeed") for case in cases]
-                failures += show("DeepSpeed, FSDP, DeepSpeed", [trip for trip in trips if trip])
+            if to in TRIPS:
+                trips = [round_trip(bench, case, *TRIPS[to]) for case in cases]
+                failures += show(f"{to}: {' and '.join(TRIPS[to])}", [trip for trip in trips if trip])
             else:
                 failures += show(to, [bench.outcome(case, to) for case in cases])
             if to == "fsdp2":

@@ -108,6 +108,10 @@ def hub_of(given: Given, options: Options) -> tuple[Document, tuple[Note, ...]]:
         from .from_launch import to_config
 
         return to_config(main, given.config, options.targets.accelerate)
+    if main.kind == "python":
+        from . import from_python
+
+        return from_python.to_config(main, options.targets)
     raise BadConversionError(f"{main.path} is of the kind {main.kind}, which is no run")
 
 
