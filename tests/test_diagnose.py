@@ -233,6 +233,14 @@ def test_a_symptom_alone_gives_hypotheses_and_checks(symptom: str) -> None:
     assert report.collect
 
 
+@pytest.mark.parametrize("head", ["Traceback (most recent call last):\n", ""])
+def test_what_breaks_inside_a_library_may_be_its_defect(head: str) -> None:
+    """The file counts even where the head of the traceback was cut off."""
+    frame = '  File "/lib/python3.11/site-packages/accelerate/utils/other.py", line 7, in get_all\n    x\n'
+    causes = api.diagnose(f"{head}{frame}KeyError: 'SOME_NAME'\n").causes
+    assert [(cause.id, cause.level, len(cause.evidence)) for cause in causes] == [("another-release", "low", 1)]
+
+
 def test_a_config_that_is_garbage_is_no_obstacle() -> None:
     for config in ("\x00\x01", "{[", "- [", "a: &a [*a]", "x" * 100_000):
         assert api.diagnose(real("batch-arithmetic"), (), {"c.yaml": config}).causes[0].code == "C04"

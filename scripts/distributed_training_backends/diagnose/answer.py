@@ -15,7 +15,7 @@ from .circumstances import holds, reading, releases, settings
 from .failing import REPORTING
 from .question import Clues, Question, gather, hits_of
 from .quoting import QUOTING
-from .ranking import Candidate, rank
+from .ranking import ANOTHER, Candidate, rank
 from .scan import Hit
 from .wording import phrase, shared_words
 
@@ -124,7 +124,11 @@ def evidence(candidate: Candidate, clues: Clues) -> Iterator[Evidence]:
     seen = {(one.source, one.line): one for one in (of_hit(where, hit, clues) for where, hit in candidate.hits[:8])}
     yield from list(seen.values())[:MOST_EVIDENCE]
     one = candidate.signature
-    if clues.failure and not candidate.hits and any(part in clues.origin for part in one.origins):
+    if (
+        clues.failure
+        and not candidate.hits
+        and (one.id == ANOTHER or any(part in clues.origin for part in one.origins))
+    ):
         yield Evidence("log", clues.failure.line or 0, f"raised in {clues.origin}: {first_line(clues.failure)}")
     phrases = [phrase(text) for text in (*one.words, *(by_id()[one.like].words if one.like else ()))]
     words = shared_words(one, phrases, clues.words) if clues.described else ()

@@ -23,6 +23,8 @@ from .wording import bag_score, own_bag_score, phrase_score
 
 ENOUGH = 3  # families of causes
 ANOTHER, AFAR = "another-release", 3.0
+DEFECTS = ("KeyError", "IndexError", "NameError", "UnboundLocalError", "ZeroDivisionError")  # nobody raises them
+LIBRARIES = frozenset(("accelerate", "deepspeed", "transformers", "trl", "peft"))
 HIGHEST = 30.0  # beyond this a score says nothing more
 
 
@@ -41,7 +43,7 @@ def rank(clues: Clues) -> list[Candidate]:
     found = [candidate for signature in signatures() if (candidate := weigh(signature, clues)) is not None]
     found = without_explained(found)
     found += by_rules(clues, found)
-    found += another_release(found)
+    found += another_release(found, clues)
     found.sort(key=lambda candidate: (-candidate.score, candidate.signature.id))
     return shared(varied(found))
 
@@ -83,6 +85,7 @@ def features(signature: Signature, clues: Clues, hits: Sequence[Hit], hinted: bo
         "raised": raised_share(hits, clues) if hits else 0.0,
         "hint": hinted and not hits,
         "origin": not hits and any(part in clues.origin for part in signature.origins),
+        "unshown": not hits and bool(clues.failure and clues.failure.exception),
         "phrase": 0.0 if signature.repaired else phrase_score(shared_phrases, words),
         "repaired_phrase": phrase_score(signature.words, words) if signature.repaired else 0.0,
         "outdated": signature.repaired and holds(signature.needs[0], facts) is True,
@@ -142,13 +145,20 @@ def by_rules(clues: Clues, found: Sequence[Candidate]) -> Iterator[Candidate]:
         yield Candidate(of_finding(finding), score, (), ((path, finding),))
 
 
-def another_release(found: Sequence[Candidate]) -> Iterator[Candidate]:
-    """Where few causes show themselves by a message of a library: another release of it may not fail here."""
+def another_release(found: Sequence[Candidate], clues: Clues) -> Iterator[Candidate]:
+    """Where few causes show themselves by a message of a library, or its code breaks: another release may not fail."""
     shown = (one for one in found if one.hits and one.signature.level == CAUSE)
     best = max(shown, key=lambda one: one.score, default=None)
     known = {one.signature.family for one in found if best and one.score > best.score - AFAR}
     if best is not None and not best.findings and len(known) < ENOUGH and by_id()[ANOTHER].family not in known:
         yield Candidate(by_id()[ANOTHER], best.score + weights()["another_release"], best.hits[:1])
+    elif best is None and clues.failure and clues.failure.exception.startswith(DEFECTS) and of_library(clues.origin):
+        yield Candidate(by_id()[ANOTHER], weights()["defect"])
+
+
+def of_library(path: str) -> bool:
+    """Tell whether a file belongs to a library whose releases matter here."""
+    return any(part in LIBRARIES for part in path.split("/")[:-1])
 
 
 def of_finding(finding: Finding) -> Signature:

@@ -3,12 +3,13 @@
 import re
 from typing import NamedTuple
 
-from .prefixes import Source
+from .prefixes import NO_SOURCE, Source
 from .reading import Line
 
 MOST = 400  # different exceptions that are kept
 LONGEST_MESSAGE = 1_500
 MOST_LINES = 16  # of a message
+TAIL = 4  # lines from the last frame of a traceback without its head to the exception
 OPEN_AT_ONCE = 256  # processes whose traceback is being read
 HEAD = "Traceback (most recent call last)"
 _FRAME = re.compile(r'\s*File "([^"\n]{1,400})", line ([0-9]{1,7})(?:, in (\S{1,200}))?')
@@ -84,6 +85,7 @@ class Tracebacks:
         self._found: list[Raised] = []
         self._known: dict[tuple[str, str], int] = {}
         self._chained: dict[Source, str] = {}
+        self._frame = Line(-TAIL, NO_SOURCE, ""), ""
 
     def wants(self, text: str) -> bool:
         """Tell whether lines can matter, as they stand in this text."""
@@ -100,6 +102,8 @@ class Tracebacks:
             self._begin_lone(line, found)
         elif line.text in _CHAINS:
             self._chained[line.source] = line.text
+        elif frame := _FRAME.match(line.text):
+            self._frame = line, frame.group(1)
 
     def finish(self) -> list[Raised]:
         """Close what is open, and give what was found in the order of the log."""
@@ -119,6 +123,9 @@ class Tracebacks:
     def _begin_lone(self, line: Line, found: re.Match[str]) -> None:
         """An exception whose traceback was cut off, or that some program printed by itself."""
         current = _Open(line, None, -1)
+        last, file = self._frame
+        if last.source == line.source and line.number - last.number <= TAIL:
+            current.file = file
         current.kind, current.message = found.group(1), [line.text[found.end() :].strip()]
         if len(self._open) < OPEN_AT_ONCE:
             self._open[line.source] = current
