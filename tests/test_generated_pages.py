@@ -223,9 +223,11 @@ def test_minimum_versions_are_those_of_the_releases(versions: dict[str, str]) ->
 
 def test_what_a_release_changed() -> None:
     lines = list(changes("accelerate.json", "1.6.0"))
-    assert "new launch flag: `--fsdp_reshard_after_forward`, `--fsdp_version`" in lines
+    assert "new launch flag: `--fsdp_{reshard_after_forward,version}`" in lines
     assert "new constant `FSDP2_PYTORCH_VERSION`: 2.5.1" in lines
     assert "`FSDP2_PYTORCH_VERSION`: 2.5.1 → 2.6.0" in list(changes("accelerate.json", "1.7.0"))
-    assert "default of `gradient_clipping`: 0.0 → 1.0" in list(changes("deepspeed.json", "0.19.3"))
-    assert "default of `version`: 1 → 2" in list(changes("transformers.json", "5.10"))
+    assert "default: `bf16.check_grad_overflow` False → True, `gradient_clipping` 0.0 → 1.0" in list(
+        changes("deepspeed.json", "0.19.3")
+    )
+    assert "`version` 1 → 2" in "".join(changes("transformers.json", "5.10"))
     assert not [line for line in changes("accelerate_api.json", "1.4.0") if line.startswith("gone")]  # moved to a base

@@ -36,6 +36,7 @@ def page() -> Iterator[str]:
     yield from ("# Versions: known-bad releases, minimum versions, changes", "", MARK, "")
     spans = ", ".join(f"{library} {releases(library)[0]} to {releases(library)[-1]}" for library in LIBRARIES)
     yield f"From the source of every release: {spans} (of Transformers the last patch of each minor release)."
+    yield "What a new class takes, and the parameters that new flags set, are in api-reference.md."
     yield ""
     for library in LIBRARIES:
         yield from known_bad(library)
@@ -114,9 +115,7 @@ def release_section(library: str, release: str, files: tuple[str, ...]) -> Itera
         return
     lines = [*behaviours(files, release), *(line for file in files for line in changes(file, release))]
     if lines:
-        yield from (f"## {library} {release}", "")
-        yield from (f"- {line}" for line in lines)
-        yield ""
+        yield from (f"## {library} {release}", *(f"- {line}" for line in lines), "")
 
 
 def behaviours(files: tuple[str, ...], release: str) -> Iterator[str]:

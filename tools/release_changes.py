@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -28,8 +28,8 @@ TOLD: Mapping[str, Mapping[str, str]] = {
         "bits_and_bytes": "parameter of `BitsAndBytesConfig`",
     },
 }
-WHOLE = "class or function"
-MOST_NAMES = 40  # in one line of the page
+# What names begin with that are written once for all of them, with the rest in braces.
+SHARED = re.compile(r"--(?:deepspeed|fp8|fsdp|megatron_lm|mpirun|parallelism_config(?:_cp|_sp)?)_|(?:\w+\.)+")
 # Constants of Accelerate that a user meets: minimum versions, and values of settings.
 CONSTANTS = re.compile(r"(?:FSDP|DEEPSPEED)_\w+|\w+_VERSION")
 
@@ -51,10 +51,10 @@ def changes(file: str, release: str) -> Iterator[str]:
             yield from (constant_line(change) for change in mine if CONSTANTS.fullmatch(change.path[1]))
             continue
         yield from listed("new", noun, [change for change in mine if change.before is None], release)
-        yield from listed(
-            "gone", noun, [change for change in mine if change.after is None and is_gone(change, release)], release
-        )
-        yield from (line for change in mine if (line := default_line(change)))
+        gone = [change for change in mine if change.after is None and is_gone(change, release)]
+        yield from listed("gone", noun, gone, release)
+        yield from defaults(mine)
+        yield from (line for change in mine if (line := choices_line(change)))
 
 
 @cache
@@ -82,24 +82,44 @@ def is_gone(change: Change, release: str) -> bool:
 
 
 def listed(verb: str, noun: str, found: Sequence[Change], release: str) -> Iterator[str]:
-    """Lines that list names, those of one owner together."""
+    """Lines that list names, those of one owner together; of a new class or function the name alone."""
     groups: dict[str, list[str]] = defaultdict(list)
     blocks = {change.path[1] for change in found} if noun == "key" else set()
     for change in found:
-        if not any(change.path[1].startswith(f"{block}.") for block in blocks):  # the block says it all
-            subject, name = about(noun, change, release), name_of(change)
-            name = change.path[1] if subject == WHOLE else name  # its parameters without releases came with it
-            groups[subject] += [name] if name not in groups[subject] else []
+        owner = change.path[1]
+        if noun == "parameter of" and verb == "new" and first_seen(owner) == release:
+            groups["class or function"].append(owner)
+        elif not any(owner.startswith(f"{block}.") for block in blocks) and not has_flag(verb, change, release):
+            groups[about(noun, change)].append(name_of(change))
     for subject, names in groups.items():
-        for start in range(0, len(names), MOST_NAMES):
-            yield f"{verb} {subject}: {codes(names[start : start + MOST_NAMES])}"
+        yield f"{verb} {subject}: {braced(dict.fromkeys(names))}"
 
 
-def about(noun: str, change: Change, release: str) -> str:
+def has_flag(verb: str, change: Change, release: str) -> bool:
+    """Tell whether a parameter is new together with a launch flag of its name, which is told."""
+    if verb != "new" or change.path[0] != "parameters":
+        return False
+    flags = [one for one in changes_by_release("accelerate.json").get(release, []) if one.path[0] == "options"]
+    return any(
+        one.before is None and name_of(one).endswith((f"_{change.path[-1]}", f"--{change.path[-1]}")) for one in flags
+    )
+
+
+def braced(names: Iterable[str]) -> str:
+    """Names as code; those that begin with the same words as `words_{one,other}`."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        prefix = found[0] if (found := SHARED.match(name)) else ""
+        groups[prefix or name].append(name.removeprefix(prefix))
+    return codes(
+        prefix if rest == [prefix] else f"{prefix}{rest[0] if len(rest) == 1 else '{' + ','.join(rest) + '}'}"
+        for prefix, rest in groups.items()
+    )
+
+
+def about(noun: str, change: Change) -> str:
     """What a name is, and whose."""
     owner = change.path[1]
-    if noun == "parameter of" and first_seen(owner) == release:
-        return WHOLE
     if noun.endswith(" of") and len(change.path) > 2:
         return f"{noun} {code(owner)}"
     return f"{noun} for SageMaker" if owner == "SageMakerConfig" else noun
@@ -120,21 +140,25 @@ def name_of(change: Change) -> str:
     return str(record) if branch == "enums" else name
 
 
-def default_line(change: Change) -> str:
-    """A line about a default that changed, or choices."""
-    before, after = change.before, change.after
-    if not isinstance(before, dict) or not isinstance(after, dict):
-        return ""
-    if before.get("default", ...) != after.get("default", ...):
-        return f"default of {title(change)}: {shown(before)} → {shown(after)}"
-    old, new = before.get("choices"), after.get("choices")
-    return f"choices of {title(change)}: {difference(old, new)}" if old != new and old and new else ""
+def defaults(found: Sequence[Change]) -> Iterator[str]:
+    """Lines about defaults that changed, those of one owner together."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for change in found:
+        before, after = change.before, change.after
+        if (
+            isinstance(before, dict)
+            and isinstance(after, dict)
+            and before.get("default", ...) != after.get("default", ...)
+        ):
+            owner = f" of {code(change.path[1])}" if change.path[0] == "parameters" else ""
+            groups[owner].append(f"{code(name_of(change))} {shown(before)} → {shown(after)}")
+    yield from (f"default{owner}: {', '.join(texts)}" for owner, texts in groups.items())
 
 
-def title(change: Change) -> str:
-    """A name with its owner."""
-    branch, *owner, _ = change.path
-    return code(".".join([*(owner if branch == "parameters" else ()), name_of(change)]))
+def choices_line(change: Change) -> str:
+    """A line about choices that changed."""
+    old, new = (record.get("choices") if isinstance(record, dict) else None for record in change[1:])
+    return f"choices of {code(name_of(change))}: {difference(old, new)}" if old != new and old and new else ""
 
 
 def shown(record: Mapping[str, Any]) -> str:
