@@ -135,7 +135,7 @@ def fact(file: str, runs: list[Any]) -> Fact:
     return Fact(file, tuple(spans), defaults, (*newest.get("choices", ()), *newest.get("allowed", ())))
 
 
-# --- names ---------------------------------------------------------------------------------------------------
+# --- names ---
 
 
 @cache
@@ -234,7 +234,7 @@ def names_in(text: str) -> list[str]:
     return [ast.unparse(node.func), *(keyword.arg for keyword in node.keywords if keyword.arg)]
 
 
-# --- releases, defaults, values ------------------------------------------------------------------------------
+# --- releases, defaults, values ---
 
 
 def is_since(name: str, release: str) -> bool:

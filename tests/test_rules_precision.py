@@ -43,7 +43,7 @@ def launch(kind: str = "MULTI_GPU", precision: Any = "fp8", **more: Any) -> dict
     return {**OLD_KEYS, "distributed_type": kind, "num_processes": 8, "mixed_precision": precision, **more}
 
 
-# --- mixed_precision -----------------------------------------------------------------------------------------
+# --- mixed_precision ---
 
 
 @pytest.mark.parametrize("value", ["no", "NO", "fp16", "Bf16", None])
@@ -87,7 +87,7 @@ def test_fp16_on_a_cpu(config: dict[str, Any], warned: bool) -> None:
     assert ("PRC002" in codes(config, "warning")) is warned
 
 
-# --- FP8 -----------------------------------------------------------------------------------------------------
+# --- FP8 ---
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_a_lone_file(data: dict[str, Any], refused: bool, warned: bool) -> None:
     assert ("PRC021" in codes(data, "warning", kind="fp8")) is warned
 
 
-# --- torch.compile -------------------------------------------------------------------------------------------
+# --- torch.compile ---
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_the_old_spelling_of_the_backend(value: Any, refused: bool) -> None:
     assert ("PRC030" in codes(config)) is refused
 
 
-# --- bitsandbytes --------------------------------------------------------------------------------------------
+# --- bitsandbytes ---
 
 
 @pytest.mark.parametrize(

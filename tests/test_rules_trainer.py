@@ -50,7 +50,7 @@ def test_every_row_is_about_something_that_a_release_has() -> None:
         assert any(row["key"] in transformers.for_release(name).fsdp_keys for name in held), row
 
 
-# --- fsdp_config in a file of its own ------------------------------------------------------------------------
+# --- fsdp_config in a file of its own ---
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_the_prefix_is_taken_off_in_files_earlier_than_in_arguments() -> None:
     assert arguments("4.52.4", "warning", **inside) == set()
 
 
-# --- names of arguments --------------------------------------------------------------------------------------
+# --- names of arguments ---
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_the_output_folder(release: str, refused: bool) -> None:
     assert ("TRN013" in codes({"bf16": True}, release)) is refused
 
 
-# --- values --------------------------------------------------------------------------------------------------
+# --- values ---
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_texts_that_stay_texts() -> None:
     assert finding.fix.title == "write 5e-05"  # as JSON has it; YAML gets 5.0e-05
 
 
-# --- what does not go together -------------------------------------------------------------------------------
+# --- what does not go together ---
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def _is_dataclass(node: ast.ClassDef) -> bool:
     )
 
 
-# --- what a class checks of its own fields --------------------------------------------------------------------
+# --- what a class checks of its own fields ---
 
 
 def _checks(node: ast.ClassDef, names: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -58,7 +58,7 @@ def package_constants(package: Path) -> dict[str, Any]:
 LIBRARY_NAMES = {"argparse.REMAINDER": argparse.REMAINDER}
 
 
-# --- the config file -----------------------------------------------------------------------------------------
+# --- the config file ---
 
 
 def config_fields(module: ast.Module, names: Mapping[str, Any]) -> Facts:
@@ -121,7 +121,7 @@ def _when_missing(key: str, test: ast.expr, body: list[ast.stmt], names: Mapping
     return {}
 
 
-# --- the command line ----------------------------------------------------------------------------------------
+# --- the command line ---
 
 
 def options(function: FunctionNode, names: Mapping[str, Any], custom_parser: bool) -> Facts:
@@ -163,7 +163,7 @@ def _option(call: ast.Call, names: Mapping[str, Any]) -> tuple[str, dict[str, An
     return dest, record, text
 
 
-# --- file into command line ----------------------------------------------------------------------------------
+# --- file into command line ---
 
 
 def merging(function: FunctionNode) -> Facts:
@@ -219,7 +219,7 @@ def _prefix(branch: ast.For | ast.If) -> dict[str, str]:
     return rule
 
 
-# --- names with values ---------------------------------------------------------------------------------------
+# --- names with values ---
 
 
 def enums(module: ast.Module) -> Facts:

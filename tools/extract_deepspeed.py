@@ -38,7 +38,7 @@ Dotted = tuple[str, ...]
 Record = dict[str, Any]
 
 
-# --- one release ---------------------------------------------------------------------------------------------
+# --- one release ---
 
 
 def release_facts(root: Path, curated: list[Record]) -> Facts:
@@ -160,7 +160,7 @@ def apply(curated: list[Record], rows: dict[str, dict[str, Record]], sources: So
                 table[name] = {**table.get(name, {}), **row["set"]}
 
 
-# --- the data file -------------------------------------------------------------------------------------------
+# --- the data file ---
 
 
 def curated() -> Record:

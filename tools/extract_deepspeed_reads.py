@@ -97,7 +97,7 @@ class Tracer:
     def constants(self, frame: Frame, known: dict[str, Any] | None = None) -> Constants:
         return Constants(self.package, frame.module, frame.local.names, known)
 
-    # --- statements ------------------------------------------------------------------------------------------
+    # --- statements ---
 
     def run(self, frame: Frame, body: Iterable[ast.stmt]) -> None:
         for statement in body:
@@ -166,7 +166,7 @@ class Tracer:
         else:
             yield None
 
-    # --- expressions -----------------------------------------------------------------------------------------
+    # --- expressions ---
 
     def value(self, frame: Frame, node: ast.expr) -> Value:
         match node:

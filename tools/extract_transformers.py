@@ -98,7 +98,7 @@ def modern(annotation: ast.expr) -> str:
     return annotation_text(annotation)
 
 
-# --- fsdp_config ---------------------------------------------------------------------------------------------
+# --- fsdp_config ---
 
 
 @dataclass

@@ -28,7 +28,7 @@ def release_order(release: str) -> tuple[int, ...]:
     return tuple(int(part) for part in release.split("."))
 
 
-# --- spans ---------------------------------------------------------------------------------------------------
+# --- spans ---
 
 
 def spans(values: Sequence[tuple[bool, Any]], releases: Sequence[str]) -> list[list[Any]]:
@@ -94,7 +94,7 @@ def differences(committed: Facts, fresh: Facts) -> list[str]:
     return lines
 
 
-# --- files ---------------------------------------------------------------------------------------------------
+# --- files ---
 
 
 def compact(value: Any) -> str:
@@ -125,7 +125,7 @@ def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 
-# --- syntax trees --------------------------------------------------------------------------------------------
+# --- syntax trees ---
 
 
 def definitions(node: ast.AST) -> Iterator[ast.stmt]:

@@ -99,7 +99,7 @@ def page() -> Iterator[str]:
     yield from values()
 
 
-# --- classes and functions --------------------------------------------------------------------------------------
+# --- classes and functions ---
 
 
 def described(owner: str) -> Iterator[str]:
@@ -190,7 +190,7 @@ def default_of(parameter: accelerate_api.Parameter, source: accelerate_api.Sourc
     return shown if is_switch else f"{shown} → {value(source.otherwise)}"
 
 
-# --- config file and command line ---------------------------------------------------------------------------------
+# --- config file and command line ---
 
 
 def config_keys() -> Iterator[str]:
@@ -290,7 +290,7 @@ def flag_row(dest: str, title: str) -> tuple[str, ...]:
     )
 
 
-# --- variables and values -----------------------------------------------------------------------------------------
+# --- variables and values ---
 
 
 def variables() -> Iterator[str]:

@@ -58,7 +58,7 @@ def page() -> Iterator[str]:
     yield from trainer()
 
 
-# --- DeepSpeed ----------------------------------------------------------------------------------------------------
+# --- DeepSpeed ---
 
 
 def present() -> list[str]:
@@ -146,7 +146,7 @@ def gone() -> Iterator[str]:
     yield from section("DeepSpeed: gone or refused keys", about, ("key", "read", "refused"), rows)
 
 
-# --- the Trainer --------------------------------------------------------------------------------------------------
+# --- the Trainer ---
 
 
 def trainer() -> Iterator[str]:

@@ -52,7 +52,7 @@ def releases(library: str) -> list[str]:
     return found
 
 
-# --- known-bad releases and minimum versions -----------------------------------------------------------------------
+# --- known-bad releases and minimum versions ---
 
 
 def known_bad(library: str) -> Iterator[str]:
@@ -106,7 +106,7 @@ def needed(name: str) -> str:
     return f"{library.capitalize().replace('Pytorch', 'PyTorch').replace('speed', 'Speed')} {release} ({code(name)})"
 
 
-# --- what each release changed ---------------------------------------------------------------------------------------
+# --- what each release changed ---
 
 
 def release_section(library: str, release: str, files: tuple[str, ...]) -> Iterator[str]:

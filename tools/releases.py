@@ -112,7 +112,7 @@ def source_tree(package: str, release: str, cache_dir: Path) -> Path:
     return target
 
 
-# --- archives ------------------------------------------------------------------------------------------------
+# --- archives ---
 
 
 def digest(file: Path) -> str:
@@ -154,7 +154,7 @@ def sdist_files(archive: Path) -> Iterator[tuple[str, bytes]]:
                 yield name, stream.read()
 
 
-# --- the index that pip uses ---------------------------------------------------------------------------------
+# --- the index that pip uses ---
 
 
 def pip_settings() -> dict[str, str]:
@@ -204,7 +204,7 @@ def download(url: str) -> bytes:
     raise AssertionError("unreachable")
 
 
-# --- maintenance of the table --------------------------------------------------------------------------------
+# --- maintenance of the table ---
 
 
 def pin(package: str, version: str, archive: Path, path: Path = TABLE) -> None:

@@ -78,7 +78,7 @@ def writes_blocks() -> bool:
     return str(getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "").startswith("utf")
 
 
-# --- files -----------------------------------------------------------------------------------------------------
+# --- files ---
 
 
 def write_out(report: TriageReport, args: Namespace) -> None:

@@ -95,7 +95,7 @@ def sample(items: Sequence[Case], count: int | None) -> Sequence[Case]:
     return random.Random(FIXED_SEED).sample(items, count)
 
 
-# --- comparing -----------------------------------------------------------------------------------------------
+# --- comparing ---
 
 
 class Group(NamedTuple):
@@ -165,7 +165,7 @@ def merged(groups: Iterable[Group]) -> Sequence[Group]:
     return sorted(found.values(), key=lambda group: len(group.small.case.text))
 
 
-# --- the command line ----------------------------------------------------------------------------------------
+# --- the command line ---
 
 
 def command_line() -> argparse.ArgumentParser:

@@ -113,7 +113,7 @@ def torchrun_variables(total: int, local: int) -> dict[str, str]:
     }
 
 
-# --- what was built ------------------------------------------------------------------------------------------
+# --- what was built ---
 
 
 def describe(accelerator: Any) -> Answer:
@@ -158,7 +158,7 @@ def fields(thing: Any) -> Answer | None:
     return found
 
 
-# --- DeepSpeed's own check -----------------------------------------------------------------------------------
+# --- DeepSpeed's own check ---
 
 
 def read_by_deepspeed(accelerator: Any) -> Answer | None:

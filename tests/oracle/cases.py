@@ -96,7 +96,7 @@ def first_parse(text: str, *parsers: Callable[[str], Any]) -> Any:
     return None
 
 
-# --- what the oracle is asked --------------------------------------------------------------------------------
+# --- what the oracle is asked ---
 
 
 def questions(case: Case) -> dict[str, Question]:
@@ -219,7 +219,7 @@ def positive(value: Any) -> int | None:
     return value if is_integer(value) and value > 0 else None
 
 
-# --- where cases come from -----------------------------------------------------------------------------------
+# --- where cases come from ---
 
 
 def shared_folder() -> Path:

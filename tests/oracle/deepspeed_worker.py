@@ -127,7 +127,7 @@ def _remember_cpu() -> None:
     cpuinfo.get_cpu_info = lambda: known
 
 
-# --- the three readers ---------------------------------------------------------------------------------------
+# --- the three readers ---
 
 
 def read_by_deepspeed(run: Run) -> None:
@@ -256,7 +256,7 @@ def describe(engine: Any) -> Answer:
     return {"resolved": resolved, "dtype": str(parameter.dtype), "optimizer": type(optimizer).__name__}
 
 
-# --- a case --------------------------------------------------------------------------------------------------
+# --- a case ---
 
 
 def pretend(run: Run) -> list[str]:

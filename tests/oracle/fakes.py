@@ -30,7 +30,7 @@ def replace_everywhere(package: str, name: str, value: Any) -> None:
             setattr(module, name, value)
 
 
-# --- for Accelerate ------------------------------------------------------------------------------------------
+# --- for Accelerate ---
 
 
 def gpus(count: int) -> str:

@@ -82,7 +82,7 @@ def run(case: Case) -> Answer:
     return {"stage": recorder.stage, "warnings": heard, "faked": faked, "facts": facts, **answer}
 
 
-# --- interception --------------------------------------------------------------------------------------------
+# --- interception ---
 
 
 def _intercept(recorder: Recorder) -> list[str]:
@@ -161,7 +161,7 @@ def _recording_subprocess(recorder: Recorder) -> Any:
     return Recording
 
 
-# --- what the started program checks first -------------------------------------------------------------------
+# --- what the started program checks first ---
 
 
 def _after_the_launch(recorder: Recorder) -> Answer:

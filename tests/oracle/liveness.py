@@ -106,7 +106,7 @@ class Key(NamedTuple):
         return "env_only" if any(trial.changes_environment for trial in self.trials) else "dead"
 
 
-# --- the library's side --------------------------------------------------------------------------------------
+# --- the library's side ---
 
 
 def configs() -> list[Case]:
@@ -216,7 +216,7 @@ def alternatives(key: str, value: Any) -> list[Any]:
     return [["other"]]
 
 
-# --- the validator's side ------------------------------------------------------------------------------------
+# --- the validator's side ---
 
 
 class Expectation(NamedTuple):
@@ -309,7 +309,7 @@ def warnings_at(said: Judgement, path: KeyPath) -> Iterator[Said]:
             yield finding
 
 
-# --- the command line ----------------------------------------------------------------------------------------
+# --- the command line ---
 
 
 def check(oracle: Oracle, release: str, drawn: Sequence[Case]) -> list[Expectation]:

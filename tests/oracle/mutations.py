@@ -56,7 +56,7 @@ def rename_key(mapping: dict[str, Any], old: str, new: str) -> None:
     mapping.update(entries)
 
 
-# --- the kinds of mutation -----------------------------------------------------------------------------------
+# --- the kinds of mutation ---
 
 
 def drop(data: dict[str, Any], pool: Pool, draw: random.Random) -> str:  # noqa: ARG001 (one signature for all)
@@ -152,7 +152,7 @@ KINDS: dict[str, Callable[[dict[str, Any], Pool, random.Random], str]] = {
 }
 
 
-# --- drawing -------------------------------------------------------------------------------------------------
+# --- drawing ---
 
 
 def mutants(pool: Pool, kind: str, count: int, seed: int) -> list[Case]:

@@ -62,7 +62,7 @@ def preload() -> Answer:
     return {"accelerate": accelerate.__version__, "torch": torch.__version__}
 
 
-# --- Python --------------------------------------------------------------------------------------------------
+# --- Python ---
 
 
 def run_python(case: Case) -> Answer:
@@ -152,7 +152,7 @@ def answer_python(case: Case) -> Answer:
     return forked(run_python, {**case, "variables": variables})
 
 
-# --- shell ---------------------------------------------------------------------------------------------------
+# --- shell ---
 
 
 def run_shell(case: Case) -> Answer:
@@ -193,7 +193,7 @@ def stop_before_functions() -> list[str]:
     return ["merge-weights, estimate-memory and to-fsdp2 end after their command line"]
 
 
-# --- without running -------------------------------------------------------------------------------------------
+# --- without running ---
 
 
 def missing_places(case: Case) -> Answer:

@@ -73,7 +73,7 @@ def group_name(row: Row) -> str:
     return f"{row.case.kind}: {group}"
 
 
-# --- disagreements -------------------------------------------------------------------------------------------
+# --- disagreements ---
 
 
 def disagreement(row: Row, small: Row, count: int) -> str:

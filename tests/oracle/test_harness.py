@@ -42,7 +42,7 @@ def deepspeed_case(config: dict[str, Any]) -> Case:
     return Case("d", "deepspeed", json.dumps(config), ".json")
 
 
-# --- cases ---------------------------------------------------------------------------------------------------
+# --- cases ---
 
 
 def test_open_questions_of_an_accelerate_file_are_answered_by_flags_and_files() -> None:
@@ -100,7 +100,7 @@ def test_the_rules_examples_are_cases() -> None:
     assert {"accelerate", "deepspeed"} <= kinds
 
 
-# --- mutations -----------------------------------------------------------------------------------------------
+# --- mutations ---
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +154,7 @@ def test_shrinking_stops_at_its_budget() -> None:
     assert len(asked) == 7
 
 
-# --- outcomes ------------------------------------------------------------------------------------------------
+# --- outcomes ---
 
 
 def row(truth: str, verdict: str, message: str = "bad", kind: Any = "accelerate", reader: str = "launch") -> Row:
@@ -246,7 +246,7 @@ def test_judging_needs_no_answers() -> None:
     assert judge(accelerate_case(distributed_type="MULTI_GPU", wrong=1), {}).verdict == "rejected"
 
 
-# --- reading -------------------------------------------------------------------------------------------------
+# --- reading ---
 
 
 def test_traced_mappings_note_what_is_asked_for() -> None:
@@ -314,7 +314,7 @@ def test_there_are_forty_configs_to_probe() -> None:
     assert len(liveness.configs()) == 40
 
 
-# --- archives ------------------------------------------------------------------------------------------------
+# --- archives ---
 
 
 def wheel(folder: Path, files: dict[str, str]) -> Path:

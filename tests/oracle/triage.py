@@ -84,7 +84,7 @@ def versions(draw: random.Random) -> Facts:
     return chosen
 
 
-# --- what is asked -----------------------------------------------------------------------------------------------
+# --- what is asked ---
 
 
 class Answers(NamedTuple):
@@ -114,7 +114,7 @@ def answers(facts: Facts) -> Answers:
     return Answers(tuple(emitted), tuple((asked.facts, out.setup, out.obstacle) for out in found.out))
 
 
-# --- all together ------------------------------------------------------------------------------------------------
+# --- all together ---
 
 
 class Result(NamedTuple):

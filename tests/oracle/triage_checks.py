@@ -220,7 +220,7 @@ def commands(one: Emitted, libraries: Libraries) -> Iterator[Failure | str]:
                 yield Failure("command", one.name, message, line)
 
 
-# --- what is removed ---------------------------------------------------------------------------------------------
+# --- what is removed ---
 
 
 def refused(removed: tuple[Any, Any, Any], libraries: Libraries) -> Iterator[Failure | str]:

@@ -77,7 +77,7 @@ def enter(folder: str, variables: Mapping[str, str]) -> None:
     environment.update(variables)
 
 
-# --- describing what happened --------------------------------------------------------------------------------
+# --- describing what happened ---
 
 
 def plain(value: Any, depth: int = 0) -> Any:
@@ -139,7 +139,7 @@ def listening(*names: str) -> Iterator[list[str]]:
             listener.heard += [str(item.message) for item in caught if item.category is not DeprecationWarning]
 
 
-# --- forking -------------------------------------------------------------------------------------------------
+# --- forking ---
 
 
 def forked(function: Callable[[Case], Answer], case: Case, seconds: float = 60) -> Answer:
@@ -189,7 +189,7 @@ def _read_until(reading: int, deadline: float) -> bytes | None:
     return None
 
 
-# --- serving -------------------------------------------------------------------------------------------------
+# --- serving ---
 
 
 def serve(preload: Callable[[], Answer], answer: Callable[[Case], Answer]) -> None:

@@ -58,7 +58,7 @@ def text(value: str) -> str:
     return escape(redact(value))
 
 
-# --- a candidate ---------------------------------------------------------------------------------------------
+# --- a candidate ---
 
 
 def card(candidate: Candidate, colours: Colours, device: str | None) -> Iterator[str]:
@@ -154,7 +154,7 @@ def listing(candidate: Candidate, file: File) -> Iterator[str]:
     )
 
 
-# --- all candidates, lists -----------------------------------------------------------------------------------
+# --- all candidates, lists ---
 
 
 def comparison(candidates: Sequence[Candidate], colours: Colours, device: str | None) -> Iterator[str]:

@@ -62,7 +62,7 @@ def pace(facts: Facts, setup: Setup, work: Work) -> Pace:
     return Pace(compute, waiting, offloading(facts, setup, work, passes), tokens)
 
 
-# --- compute -------------------------------------------------------------------------------------------------
+# --- compute ---
 
 
 def computing(facts: Facts, setup: Setup, work: Work, tokens: float, passes: int) -> float:
@@ -125,7 +125,7 @@ def bubble(setup: Setup, passes: int) -> float:
     return 1.0 + (setup.pp - 1) / passes
 
 
-# --- communication -------------------------------------------------------------------------------------------
+# --- communication ---
 
 
 def traffic(facts: Facts, setup: Setup, work: Work, passes: int) -> Traffic:
@@ -235,7 +235,7 @@ def network_gbit(facts: Facts) -> float:
     return gbit
 
 
-# --- offload -------------------------------------------------------------------------------------------------
+# --- offload ---
 
 
 def offloading(facts: Facts, setup: Setup, work: Work, passes: int) -> float:
@@ -256,7 +256,7 @@ def offloading(facts: Facts, setup: Setup, work: Work, passes: int) -> float:
     return seconds
 
 
-# --- order ---------------------------------------------------------------------------------------------------
+# --- order ---
 
 
 def simplicity(setup: Setup) -> int:
