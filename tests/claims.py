@@ -151,7 +151,6 @@ def listed(sort: str) -> dict[str, str]:
 
 @cache
 def own_options() -> frozenset[str]:
-    """The options of our scripts."""
     asked = [[sys.executable, str(script), "--help"] for script in (ROOT / "scripts").glob("*.py")]
     helps = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for command in asked]
     return frozenset(option for text in helps for option in OPTION.findall(text))
@@ -238,7 +237,6 @@ def names_in(text: str) -> list[str]:
 
 
 def is_since(name: str, release: str) -> bool:
-    """Whether a name came with a release and has stayed."""
     return any(spans[-1] == Span(release, None) for _, spans, _, _ in facts().get(name, ()))
 
 
@@ -255,7 +253,6 @@ def is_as_old_as_known(name: str) -> bool:
 
 
 def same(written: str, value: Any) -> bool:
-    """Whether a default is written so on a page."""
     if value is None:
         return written in ("null", "None")
     if isinstance(value, bool) or str(value).lower() in ("true", "false"):
@@ -278,7 +275,6 @@ def values(name: str) -> set[str]:
 
 
 def rule_since(code: str, release: str) -> bool:
-    """Whether a severity of the rule begins with a release."""
     return any(f"{release}.." in text for _, text in RULES[code].severities)
 
 

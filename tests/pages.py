@@ -70,7 +70,6 @@ class Fence:
 
     @property
     def refusals(self) -> list[str]:
-        """What the library is quoted with."""
         return [line for line in self.quoted if line.strip() and not _FINDING.fullmatch(line)]
 
 
@@ -89,8 +88,6 @@ class Row:
 
 @dataclass(frozen=True)
 class Page:
-    """A page of Markdown."""
-
     name: str
     text: str
 
@@ -114,7 +111,6 @@ class Page:
 
     @property
     def files(self) -> dict[str, str]:
-        """The named files of the page."""
         return {fence.name: fence.text for fence in self.fences if fence.name}
 
     @property
@@ -128,7 +124,6 @@ class Page:
 
     @property
     def rows(self) -> Iterator[Row]:
-        """The rows of all tables."""
         heading: list[str] = []
         lines = self.prose.splitlines()
         for number, (line, following) in enumerate(zip(lines, [*lines[1:], ""], strict=True), 1):
@@ -173,7 +168,6 @@ def read(name: str) -> Page:
 
 
 def pages() -> list[Page]:
-    """The pages that there are."""
     return [read(name) for name in HAND_WRITTEN if (ROOT / name).is_file()]
 
 

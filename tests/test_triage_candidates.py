@@ -13,12 +13,10 @@ from distributed_training_backends.triage.setup import Setup
 
 
 def names(groups: dict[str, Any]) -> set[str]:
-    """The setups that are possible."""
     return {name_of(one.setup) for one in considered(facts(**groups)) if not one.obstacles}
 
 
 def reasons(groups: dict[str, Any], name: str) -> list[str]:
-    """The rows against a setup."""
     return [o.row for one in considered(facts(**groups)) if name_of(one.setup) == name for o in one.obstacles]
 
 

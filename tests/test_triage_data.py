@@ -16,7 +16,6 @@ TABLES = ("rows", "later", "cautions", "addons")
 
 
 def entries() -> Iterator[dict[str, Any]]:
-    """Everything with a condition."""
     for table in TABLES:
         for row in load_json("compatibility.json")[table]:
             yield row

@@ -41,7 +41,6 @@ VALUES = st.one_of(
 
 
 def places(schema: dict[str, Any], at: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Every fact that the schema knows."""
     found = []
     for name, inner in schema.get("properties", {}).items():
         found.append((*at, name))

@@ -35,7 +35,6 @@ ALL = ["all-linear"]
 
 
 def facts_of(**data: Any) -> Any:
-    """Completed facts."""
     facts, problems = read_facts({"model": {"name": "llama-3-8b"}, **data})
     assert problems == []
     return completed(facts)[0]

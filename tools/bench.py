@@ -112,7 +112,6 @@ LARGE = {"Accelerate": large_accelerate, "DeepSpeed": large_deepspeed}
 
 
 def memory(kind: str) -> Line:
-    """The peak memory of the script."""
     probe = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], capture_output=True);"
     probe += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
     command = [sys.executable, "-c", probe, sys.executable, SCRIPT, str(CONFIGS[kind])]
@@ -144,7 +143,6 @@ def diagnosis() -> list[Line]:
 
 
 def main() -> int:
-    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=15, help="how often each process is started")
     parser.add_argument("--oracle-python", help="an interpreter that has accelerate")

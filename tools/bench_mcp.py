@@ -91,13 +91,11 @@ def tokens(ask: Ask, tool: str) -> Line:
 
 
 def memory(process: int) -> Line:
-    """Resident memory."""
     done = subprocess.run(["ps", "-o", "rss=", "-p", str(process)], capture_output=True, check=True)
     return Line("MCP: resident memory after these calls", int(done.stdout) / 1024, "MiB", 90)
 
 
 def lines(runs: int) -> list[Line]:
-    """Every budget of the server."""
     measured = [cold(runs)]
     with running(OURS) as (ask, process):
         listed = json.dumps(ask("tools/list")["tools"], ensure_ascii=False, separators=(",", ":"))

@@ -14,7 +14,6 @@ class Line(NamedTuple):
 
     @property
     def kept(self) -> bool:
-        """Tell whether the budget is kept."""
         return self.figure >= self.limit if self.at_least else self.figure <= self.limit
 
     def __str__(self) -> str:

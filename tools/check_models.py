@@ -24,7 +24,6 @@ EACH = 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--check", action="store_true")
@@ -100,7 +99,6 @@ def special(kind: str, layers: int, chance: random.Random) -> dict[str, Any]:
 
 
 def mixture(family: Family, chance: random.Random) -> dict[str, Any]:
-    """Sizes of a mixture of experts."""
     spelled = family.experts
     if spelled is None:
         return {}

@@ -106,7 +106,6 @@ def text_of(node: ast.expr) -> str:
 
 
 def of_accelerate(package: Path) -> Iterator[Message]:
-    """The messages of Accelerate about backends."""
     for path in sorted(package.rglob("*.py")):
         name = path.relative_to(package.parent).as_posix()
         if not any(part in name for part in ACCELERATE_WITHOUT):

@@ -76,7 +76,6 @@ def outcome(report: dict[str, Any]) -> Outcome:
 
 
 def use(rows: Mapping[str, Row], repaired: Mapping[str, Row]) -> None:
-    """Diagnose with other signatures."""
     load_json("signatures.json").update(signatures=rows, repaired=repaired)
     for cached in CACHES:
         cached.cache_clear()  # type: ignore[attr-defined]
@@ -104,7 +103,6 @@ class Known(NamedTuple):
         return text in self.sources or any(Template(text).find(plainly) for _, plainly, _ in self.texts)
 
     def phrase(self, text: str, family: str) -> bool:
-        """Whether a phrase fits a report of the family."""
         groups = wording.phrase(text)
         own = (words for code, _, words in self.texts if code == family)
         return any(all(any(wording.occurs(word, words) for word in group) for group in groups) for words in own)
@@ -139,7 +137,6 @@ def without(rows: Mapping[str, Row], known: Known) -> Iterator[tuple[str, Row]]:
 
 
 def five_fold(found: Sequence[dict[str, Any]], sources: frozenset[str]) -> Iterator[Outcome]:
-    """The outcomes of each fold with what is known without it."""
     content = dict(load_json("signatures.json"))
     rows, repaired = content["signatures"], content["repaired"]
     folds = [zlib.crc32(report["id"].encode()) % FOLDS for report in found]
@@ -179,12 +176,10 @@ def levels(outcomes: Sequence[Outcome]) -> str:
 
 
 def share(part: int, whole: int) -> str:
-    """A share in whole percent."""
     return f"{100 * part / max(whole, 1):.0f} %"
 
 
 def main() -> int:
-    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("reports", type=Path)
     parser.add_argument(

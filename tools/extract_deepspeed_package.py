@@ -70,7 +70,6 @@ class Package:
         return self._indexes[module]
 
     def bind(self, index: Index, module: str, statement: ast.stmt) -> None:
-        """Note what one statement binds."""
         if isinstance(statement, ast.FunctionDef | ast.ClassDef):
             index.names[statement.name] = Definition(module, statement)
         elif isinstance(statement, ast.Assign | ast.AnnAssign):
@@ -180,7 +179,6 @@ class Constants(Mapping[str, Any]):
 
 
 def class_constants(owner: Definition, package: Package) -> dict[str, Any]:
-    """The constants in a class body, in their order."""
     found: dict[str, Any] = {}
     names = package.constants(owner.module)
     for name, _, expression in assignments(owner.node):

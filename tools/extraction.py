@@ -49,7 +49,6 @@ def spans(values: Sequence[tuple[bool, Any]], releases: Sequence[str]) -> list[l
 
 
 def encode(by_release: Mapping[str, Facts]) -> Tree:
-    """The tree of spans that holds the facts of every release."""
     releases = sorted(by_release, key=release_order)
     tree: Tree = {}
     for path in sorted({path for facts in by_release.values() for path in facts}):
@@ -81,7 +80,6 @@ def facts_of(tree: Mapping[str, Any], release: str) -> Facts:
 
 
 def differences(committed: Facts, fresh: Facts) -> list[str]:
-    """One line for every fact that differs."""
     lines = []
     for path in sorted(committed.keys() | fresh.keys()):
         name = "/".join(path)

@@ -23,7 +23,6 @@ OWN = ROOT / "tests" / "cases" / "memory_measurements.json.gz"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--rows", type=Path, action="append", help="files of measurements (default: the shared and our own)"

@@ -144,7 +144,6 @@ def status_of(command: Sequence[str], environment: Mapping[str, str], seconds: f
 
 
 def main() -> int:
-    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--skip", action="append", default=[], metavar="STEP", help="leave a step out")
     arguments = parser.parse_args()

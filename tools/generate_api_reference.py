@@ -81,7 +81,6 @@ def meaning(title: str, name: str) -> str:
 
 
 def page() -> Iterator[str]:
-    """The lines of the page."""
     if missing := sorted(undescribed()):
         raise SystemExit(f"references/api-reference.md says nothing about {', '.join(missing)}")
     yield from ("# API reference of Accelerate", "", MARK, "")
@@ -122,7 +121,6 @@ def known_in(owner: str, name: str) -> list[tuple[str, str | None]]:
 
 
 def spans_where(holds: Callable[[str], bool]) -> list[tuple[str, str | None]]:
-    """The releases for which something holds, as spans."""
     runs = groupby(accelerate.RELEASES, holds)
     kept = [list(run) for good, run in runs if good]
     return [(run[0], None if run[-1] == NEWEST else run[-1]) for run in kept]
@@ -157,7 +155,6 @@ def sources_of(owner: str, release: str) -> dict[str, accelerate_api.Source]:
 def row(
     owner: str, parameter: accelerate_api.Parameter, source: accelerate_api.Source | None, release: str
 ) -> tuple[str, ...]:
-    """The row of one field."""
     spans, whole = known_in(owner, parameter.name), life(owner)
     return (
         code(parameter.name),
@@ -194,7 +191,6 @@ def default_of(parameter: accelerate_api.Parameter, source: accelerate_api.Sourc
 
 
 def config_keys() -> Iterator[str]:
-    """The keys at the top of a config file."""
     about = "Keys at the top of the file that `accelerate launch --config_file` reads, for `compute_environment:"
     for title, owner, place in (
         ("Config file", "ClusterConfig", "LOCAL_MACHINE"),
@@ -211,7 +207,6 @@ def keys_of(owner: str) -> list[str]:
 
 
 def key_row(owner: str, name: str, title: str) -> tuple[str, ...]:
-    """The row of a key."""
     spans = accelerate.spans("fields", owner, name) or accelerate.spans("fields", "BaseConfig", name)
     release = spans[-1][1] or NEWEST
     known = accelerate.for_release(release)
@@ -253,7 +248,6 @@ def dests_of(owner: str) -> Iterator[str]:
 
 
 def options_of(group: str) -> list[str]:
-    """The options of a group that have a flag, in any release."""
     found = []
     for dest in history.branch(accelerate.DATA, ("options",)):
         option = option_of(dest)
@@ -273,7 +267,6 @@ def exports_of(dest: str) -> tuple[str, ...]:
 
 
 def flag_row(dest: str, title: str) -> tuple[str, ...]:
-    """The row of a flag."""
     spans = accelerate.spans("options", dest)
     release = spans[-1][1] or NEWEST
     option = option_of(dest)
@@ -320,7 +313,6 @@ def other_variables() -> Iterator[tuple[str, list[str]]]:
 
 
 def variables_of(owner: str) -> Iterator[str]:
-    """The variables of the fields of a class."""
     for source in accelerate_api.sources(owner, last_release(owner)).values():
         yield from source.variables
 
@@ -338,12 +330,10 @@ def values() -> Iterator[str]:
 
 
 def lifetime(*path: str, of: str = accelerate.DATA) -> str:
-    """When a fact is known."""
     return releases(history.presence(of, path), FIRST)
 
 
 def constant_row(name: str, setting: str) -> tuple[str, ...]:
-    """The row of a list of values."""
     spans = history.branch(accelerate.DATA, ("constants", name))
     changed: Iterable[str] = (first for first, _, _ in spans if first != FIRST)
     return (setting, codes(spans[-1][2]), ", ".join(changed))

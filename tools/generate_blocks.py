@@ -31,7 +31,6 @@ _BLOCK = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
 
 
 def printed(folder: Path, main: Callable[[Sequence[str]], int], *arguments: str) -> str:
-    """What a command prints in a folder."""
     before = os.getcwd()
     os.chdir(folder)
     output = io.StringIO()
@@ -118,7 +117,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
 
 
 def filled(text: str) -> str:
-    """A document with its blocks filled."""
     return _BLOCK.sub(lambda found: found.group(1) + BLOCKS[found.group(2)]() + found.group(3), text)
 
 
@@ -134,7 +132,6 @@ def stale(write: bool) -> Iterator[str]:
 
 
 def main() -> int:
-    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     choice = parser.add_mutually_exclusive_group(required=True)
     choice.add_argument("--write", action="store_true", help="fill the blocks")

@@ -34,12 +34,10 @@ def words() -> dict[str, Words]:
 
 
 def title_of(block: str) -> str:
-    """The title of a block's section."""
     return f"DeepSpeed: {block}" if block else "DeepSpeed: top level"
 
 
 def page() -> Iterator[str]:
-    """The lines of the page."""
     if missing := sorted({title_of(block) for block in blocks()} - set(words())):
         raise SystemExit(f"references/config-keys.md has no section {', '.join(missing)}")
     yield from ("# Keys of a DeepSpeed config and of the Trainer's fsdp_config", "", MARK, "")
@@ -92,7 +90,6 @@ def life(path: str) -> str:
 
 
 def row(path: str, said: Words, block: str, whole: str) -> tuple[str, ...]:
-    """The row of one key."""
     key = NEWEST.keys[path]
     lifetime = life(path)
     return (
@@ -105,7 +102,6 @@ def row(path: str, said: Words, block: str, whole: str) -> tuple[str, ...]:
 
 
 def type_of(key: deepspeed.Key) -> str:
-    """What a key takes."""
     if key.choices:
         return "/".join(value(choice) for choice in key.choices)
     signs = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
@@ -159,7 +155,6 @@ def trainer() -> Iterator[str]:
 
 
 def trainer_row(name: str, record: Mapping[str, Any]) -> tuple[str, ...]:
-    """The row of one key."""
     by_version = record.get("default_by_version", {})
     default = ", ".join(f"{value(item)} (FSDP{number})" for number, item in sorted(by_version.items()))
     only = record.get("only_version")

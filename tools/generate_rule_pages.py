@@ -136,7 +136,6 @@ def shortened(output: str, name: str) -> str:
 
 
 def with_options(example: Example, *options: str) -> Example:
-    """The example with more options."""
     return Example(example.code, example.verdict, example.title, (*example.options, *options), example.files)
 
 
@@ -153,7 +152,6 @@ def stale(write: bool) -> Iterator[str]:
 
 
 def main() -> int:
-    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     choice = parser.add_mutually_exclusive_group(required=True)
     choice.add_argument("--write", action="store_true", help="write the pages")

@@ -32,7 +32,6 @@ LIBRARIES = {
 
 
 def page() -> Iterator[str]:
-    """The lines of the page."""
     yield from ("# Versions: known-bad releases, minimum versions, changes", "", MARK, "")
     spans = ", ".join(f"{library} {releases(library)[0]} to {releases(library)[-1]}" for library in LIBRARIES)
     yield f"From the source of every release: {spans} (of Transformers the last patch of each minor release)."
@@ -47,7 +46,6 @@ def page() -> Iterator[str]:
 
 
 def releases(library: str) -> list[str]:
-    """The releases of a library, the oldest first."""
     found: list[str] = load_json(LIBRARIES[library][0])["releases"]
     return found
 
@@ -67,7 +65,6 @@ def known_bad(library: str) -> Iterator[str]:
 
 
 def defect_row(item: Mapping[str, Any]) -> tuple[str, ...]:
-    """The row of one defect."""
     spans = ", ".join(describe(span.first, span.last) for span in parse_spans(item["releases"]))
     fixed = item["fixed"] or "not yet"
     return (spans, cell(item["when"]), cell(item["effect"]), fixed, item["rule"] or "", cell(item["source"]))
@@ -81,7 +78,6 @@ def minimum_versions() -> Iterator[str]:
 
 
 def feature_row(feature: str, setting: str, where: list[str], needs: list[str]) -> tuple[str, ...]:
-    """The row of one feature."""
     library = next(name for name, files in LIBRARIES.items() if where[0] in files)
     since = first_release(where[0], tuple(where[1:]))
     old = since == releases(library)[0]
@@ -127,7 +123,6 @@ def behaviours(files: tuple[str, ...], release: str) -> Iterator[str]:
 
 @cache
 def following(file: str) -> dict[str, str]:
-    """Each release with the one that follows it."""
     listed: list[str] = load_json(file)["releases"]
     return dict(pairwise(listed))
 

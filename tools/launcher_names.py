@@ -74,7 +74,6 @@ def key_of(dest: str, release: str) -> str | None:
 
 
 def flag_of(dest: str, release: str) -> str | None:
-    """The flag of an option with its default."""
     option = accelerate.for_release(release).options.get(dest)
     if option is None or not option.flags:
         return None

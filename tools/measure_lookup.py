@@ -37,8 +37,6 @@ class Question(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A question, and what was found."""
-
     question: Question
     found: tuple[str, ...]
 
@@ -52,7 +50,6 @@ class Outcome(NamedTuple):
 
 
 def questions() -> list[Question]:
-    """The questions of the file."""
     found = []
     group = kind = ""
     for line in packed.unpacked(QUESTIONS).splitlines():
@@ -65,7 +62,6 @@ def questions() -> list[Question]:
 
 
 def outcomes() -> list[Outcome]:
-    """Ask every question."""
     return [Outcome(question, found(question.query)) for question in questions()]
 
 
@@ -109,7 +105,6 @@ def table(results: list[Outcome]) -> str:
 
 
 def main() -> int:
-    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--misses", action="store_true", help="show what is found where the first one is wrong")
     arguments = parser.parse_args()

@@ -33,14 +33,12 @@ def records() -> dict[str, dict[str, Any]]:
 
 
 def committed() -> Coefficients:
-    """The values that are fitted, as they are committed."""
     values = {name: float(record["value"]) for name, record in records().items() if record.get("fitted")}
     return {**values, "scale": float(load_json("memory.json")["spread"]["scale"])}
 
 
 @contextmanager
 def use(values: Coefficients) -> Iterator[None]:
-    """Judge with other coefficients for a while."""
     before = committed()
     put(values)
     try:
@@ -50,7 +48,6 @@ def use(values: Coefficients) -> Iterator[None]:
 
 
 def put(values: Coefficients) -> None:
-    """Change the coefficients in memory."""
     for name, value in values.items():
         if name == "scale":
             load_json("memory.json")["spread"]["scale"] = value

@@ -83,7 +83,6 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def measured(rows: Iterable[Row], qualities: str = "AB") -> Iterator[Measured]:
-    """The rows that can be judged."""
     for row in rows:
         if (row.get("quality") or "A") in qualities and row.get("layers"):
             yield convert(row)
@@ -100,7 +99,6 @@ def convert(row: Row) -> Measured:
 
 
 def fact_data(row: Row) -> dict[str, Any]:
-    """The facts as the tool takes them."""
     precision, weights = PRECISION[row["precision"]]
     adapted = row["method"] in ("lora", "qlora", "inference")
     weights = "bf16" if adapted and weights == "fp32" and precision != "fp32" else weights
@@ -136,7 +134,6 @@ def model_of(row: Row) -> dict[str, Any]:
 
 
 def task_of(row: Row) -> dict[str, Any]:
-    """What was trained."""
     task: dict[str, Any] = {"kind": row["method"]}
     if row["method"] in ("lora", "qlora"):
         task["lora_rank"] = row.get("lora_r") or 16
@@ -163,7 +160,6 @@ def releases_of(row: Row) -> dict[str, str]:
 
 
 def setup_of(row: Row) -> Setup:
-    """How it was run."""
     backend, world = str(row.get("backend") or "none"), int(row.get("gpus") or 1)
     split = {name: int(row.get(name) or 1) for name in ("tp", "pp", "sp")}
     data = max(1, world // (split["tp"] * split["pp"] * split["sp"]))
@@ -189,7 +185,6 @@ def setup_of(row: Row) -> Setup:
 
 
 def kind_of(backend: str) -> Any:
-    """The backend of a setup."""
     for prefix, kind in (("fsdp1", "fsdp1"), ("fsdp2", "fsdp2"), ("ddp", "ddp"), ("megatron", "megatron")):
         if backend.startswith(prefix):
             return kind
@@ -204,6 +199,5 @@ def checkpointing_of(row: Row) -> Any:
 
 
 def memory_of(gpu: str) -> float | None:
-    """GiB of a GPU, out of its name."""
     found = re.search(r"(\d+)\s*GB", gpu)
     return float(found.group(1)) if found else None

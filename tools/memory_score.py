@@ -23,7 +23,6 @@ class Outcome(NamedTuple):
 
     @property
     def interval(self) -> Interval:
-        """The number that the row gives."""
         return matching(self.answer, self.measured.metric)
 
     @property
@@ -38,12 +37,10 @@ class Outcome(NamedTuple):
 
 
 def matching(answer: Estimate, metric: str) -> Interval:
-    """One of the three numbers."""
     return {"alloc": answer.allocated, "reserved": answer.reserved}.get(metric, answer.smi)
 
 
 def answer_to(one: Measured) -> Estimate:
-    """The estimate for a row."""
     hardware = one.facts.hardware._replace(gpu_memory_gib=one.capacity)
     return estimate(one.facts._replace(hardware=hardware), one.setup)
 
@@ -68,7 +65,6 @@ def relative_errors(one: Measured) -> Iterator[tuple[float, float]]:
 
 
 def judged(rows: Iterable[Measured]) -> list[Outcome]:
-    """Judge every row with the coefficients in use."""
     return [Outcome(one, answer_to(one), published(one)) for one in rows]
 
 
@@ -101,13 +97,11 @@ def accelerate_says(shape: Shape, fp32: bool, inference: bool) -> float:
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The value that a share of them does not exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def summary(outcomes: Sequence[Outcome], title: str, verbose: bool) -> str:
-    """The tables of one judgement."""
     scored = [one for one in outcomes if one.measured.metric in SCORED and one.measured.size]
     lines = [f"== {title}: {len(outcomes)} rows, {len(scored)} with a number =="]
     if verbose:
@@ -117,7 +111,6 @@ def summary(outcomes: Sequence[Outcome], title: str, verbose: bool) -> str:
 
 
 def line(one: Outcome) -> str:
-    """One row."""
     row, low_high = one.measured.row, "in" if one.covered else "out"
     what = f"{row['arch']} {row['method']} s{row['seq']} b{row['micro_batch']} n{row['gpus']} {row['backend']}"
     return f"{row['id']:5} {what:60} {one.measured.metric:8} {one.measured.size:7.2f} {one.error:+7.1%} {low_high}"
@@ -136,7 +129,6 @@ def table(scored: Sequence[Outcome]) -> list[str]:
 
 
 def statistics(name: str, found: Sequence[Outcome]) -> str:
-    """A line of the table."""
     errors = [abs(one.error) for one in found]
     others = [median(abs(one.others[place] / one.measured.size - 1) for one in found) for place in (0, 1)]
     numbers = f"{median(errors):7.1%} {quantile(errors, 0.9):8.1%} {max(errors):8.1%}"

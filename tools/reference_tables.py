@@ -21,7 +21,6 @@ def code(text: str) -> str:
 
 
 def codes(names: Iterable[str]) -> str:
-    """Names as code, with commas between them."""
     return ", ".join(code(name) for name in names)
 
 

@@ -43,7 +43,6 @@ class Change(NamedTuple):
 
 
 def changes(file: str, release: str) -> Iterator[str]:
-    """The lines about one release."""
     found = changes_by_release(file).get(release, [])
     for branch, noun in TOLD[file].items():
         mine = [change for change in found if change.path[0] == branch]
@@ -59,7 +58,6 @@ def changes(file: str, release: str) -> Iterator[str]:
 
 @cache
 def changes_by_release(file: str) -> Mapping[str, Sequence[Change]]:
-    """Every change in a file by the release that made it."""
     content = load_json(file)
     listing: list[str] = content["releases"]
     found: dict[str, list[Change]] = defaultdict(list)
@@ -118,7 +116,6 @@ def braced(names: Iterable[str]) -> str:
 
 
 def about(noun: str, change: Change) -> str:
-    """What a name is, and whose."""
     owner = change.path[1]
     if noun.endswith(" of") and len(change.path) > 2:
         return f"{noun} {code(owner)}"
@@ -132,7 +129,6 @@ def first_seen(owner: str) -> str:
 
 
 def name_of(change: Change) -> str:
-    """How a name is written by its user."""
     branch, *_, name = change.path
     record = change.after if change.after is not None else change.before
     if branch == "options":
@@ -156,13 +152,11 @@ def defaults(found: Sequence[Change]) -> Iterator[str]:
 
 
 def choices_line(change: Change) -> str:
-    """A line about choices that changed."""
     old, new = (record.get("choices") if isinstance(record, dict) else None for record in change[1:])
     return f"choices of {code(name_of(change))}: {difference(old, new)}" if old != new and old and new else ""
 
 
 def shown(record: Mapping[str, Any]) -> str:
-    """The default in a record."""
     if "default" not in record:
         return "required"
     text = value(record["default"])

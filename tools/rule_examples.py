@@ -57,7 +57,6 @@ class Example:
 
 
 def language(name: str) -> str:
-    """The language of a file, for a fence."""
     return {"json": "json", "py": "python", "ipynb": "json", "sh": "sh"}.get(name.rpartition(".")[2], "yaml")
 
 
@@ -119,7 +118,6 @@ def _example(code: str, heading: str, body: str) -> Example:
 
 
 def _verdict(code: str, heading: str) -> tuple[Literal["bad", "good"], str]:
-    """Whether an example is bad, and its title."""
     written = _VERDICT.fullmatch(heading)
     if not written:
         raise CaseError(f'an example of {code} is called "{heading}"; write "### bad: …" or "### good: …"')

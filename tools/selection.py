@@ -77,8 +77,6 @@ class Member(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """One comparison."""
-
     group: str
     members: int
     rank: int
@@ -205,7 +203,6 @@ def predicted(member: Member) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", type=Path)
     options = parser.parse_args(arguments)

@@ -21,20 +21,16 @@ PACKAGES = HERE / "package.json"
 
 
 class Done(NamedTuple):
-    """How a program ended."""
-
     status: int
     out: str
     err: str
 
 
 def home() -> Path:
-    """Where everything is kept."""
     return Path(os.environ.get("DTB_NODE_HOME") or ROOT / ".cache" / "node").resolve()
 
 
 def folder_of_node() -> Path:
-    """The folder with the programs `node` and `npm`."""
     return home() / "venv" / ("Scripts" if os.name == "nt" else "bin")
 
 
@@ -54,7 +50,6 @@ def program(name: str, command: str) -> list[str]:
 
 
 def run(*command: str | Path, cwd: Path = ROOT, seconds: float = 240, **extra: str) -> Done:
-    """Run a program to its end."""
     done = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,

@@ -16,7 +16,6 @@ PATIENCE = 60  # seconds that a start may take on a busy machine
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
     with socket.socket() as asked:
         asked.bind(("127.0.0.1", 0))
         port: int = asked.getsockname()[1]
@@ -48,7 +47,6 @@ def serving(command: Sequence[str] | None = None, port: int = 0, **options: obje
 
 
 def wait_until_alive(port: int, process: subprocess.Popen[bytes]) -> None:
-    """Ask until there is an answer."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end and process.poll() is None:
         with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):

@@ -51,7 +51,6 @@ def address() -> Iterator[str]:
 
 
 def suite(address: str, folder: Path, *arguments: str | Path) -> node.Done:
-    """Run the suite."""
     command = node.program("@modelcontextprotocol/conformance", "conformance")
     return node.run(*command, "server", "--url", address, *arguments, "-o", folder)
 

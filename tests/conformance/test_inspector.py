@@ -31,7 +31,6 @@ def server(request: pytest.FixtureRequest, address: str) -> list[str]:
 
 
 def options(way: str, address: str) -> list[str]:
-    """The Inspector's options for one of WAYS."""
     transport, era = way.split()
     if transport == "stdio":
         return [sys.executable, str(SERVER), "--protocol-era", era]
@@ -39,13 +38,11 @@ def options(way: str, address: str) -> list[str]:
 
 
 def inspect(server: list[str], method: str, *arguments: str) -> node.Done:
-    """Call one method."""
     command = node.program("@modelcontextprotocol/inspector", "mcp-inspector")
     return node.run(*command, "--cli", *server, "--method", method, *arguments, "--format", "json")
 
 
 def call(server: list[str], tool: str, **given: Any) -> node.Done:
-    """Call a tool."""
     return inspect(server, "tools/call", "--tool-name", tool, "--tool-args-json", json.dumps(given))
 
 

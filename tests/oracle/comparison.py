@@ -53,8 +53,6 @@ class Truth(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One comparison."""
-
     library: Library
     release: str
     reader: str

@@ -85,7 +85,6 @@ def truths(given: dict[str, dict[str, Any]], case: Case) -> dict[str, Any]:
 
 
 def drawn(real: Sequence[Case], count: int, seed: int) -> Iterator[Case]:
-    """Mutations of the cases, of each kind."""
     for kind in ("accelerate", "deepspeed", "fsdp"):
         pool = mutations.Pool([case for case in real if case.kind == kind])
         for change in mutations.KINDS if count else ():

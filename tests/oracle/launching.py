@@ -54,7 +54,6 @@ class Recorder:
 
 
 def run(case: Case) -> Answer:
-    """The launch stage of a case."""
     folder = case["folder"]
     enter(folder, {**bare_environment(folder), **case.get("environment", {})})
     recorder = Recorder()

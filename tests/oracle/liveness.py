@@ -198,7 +198,6 @@ def effective_value(without: dict[str, Any], path: KeyPath) -> Any:
 
 
 def alternatives(key: str, value: Any) -> list[Any]:
-    """Other values of the same type."""
     if isinstance(value, bool):
         return [not value]
     if isinstance(value, int):

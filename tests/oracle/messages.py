@@ -29,13 +29,11 @@ PLACEHOLDER = "\N{OBJECT REPLACEMENT CHARACTER}"
 
 
 def packages(environment: Environment) -> Path:
-    """The folder of the libraries."""
     return next(environment.home.glob("lib/python3.*/site-packages"))
 
 
 @cache
 def sources(environment: Environment) -> dict[Path, str]:
-    """The text of every file searched."""
     roots = [packages(environment) / name for name in SEARCHED]
     files = [file for root in roots for file in ([root] if root.is_file() else sorted(root.rglob("*.py")))]
     return {file: file.read_text(encoding="utf-8", errors="replace") for file in files}

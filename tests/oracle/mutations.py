@@ -60,7 +60,6 @@ def rename_key(mapping: dict[str, Any], old: str, new: str) -> None:
 
 
 def drop(data: dict[str, Any], pool: Pool, draw: random.Random) -> str:  # noqa: ARG001 (one signature for all)
-    """Leave out one key."""
     path = draw.choice(keys(data))
     del mapping_at(data, path[:-1])[path[-1]]
     return ".".join(path)

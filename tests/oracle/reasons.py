@@ -35,7 +35,6 @@ REASONS = (
 
 
 def sign_of(row: Row) -> str:
-    """What a reason is recognised by."""
     codes = " ".join(finding.code for finding in row.said.errors)
     return f"{row.truth.cause} {row.truth.error.get('message', '')} {codes}"
 

@@ -105,7 +105,6 @@ def validator_says(row: Row) -> Iterator[str]:
 
 
 def record(row: Row) -> dict[str, Any]:
-    """A row as JSON, for later analysis."""
     return {
         "library": row.library,
         "release": row.release,

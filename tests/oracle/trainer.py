@@ -31,7 +31,6 @@ def arguments(folder: str, **settings: Any) -> Any:
 
 
 def build(settings: Any, hidden_size: int, world_size: int) -> Any:
-    """A Trainer for a BERT of one layer."""
     with torch.device("cpu"):
         model = transformers.BertForSequenceClassification(
             transformers.BertConfig(

@@ -40,7 +40,6 @@ def fact_sets(count: int, seed: int) -> Iterator[Facts]:
 
 
 def fact_set(draw: random.Random) -> Facts:
-    """One set of facts."""
     nodes, local = draw.choice(SHAPES)
     device: Facts = {"gpu": draw.choice(GPUS), "nodes": nodes, "gpus_per_node": local}
     if draw.random() < 0.1:
@@ -70,12 +69,10 @@ def fact_set(draw: random.Random) -> Facts:
 
 
 def some(draw: random.Random, **values: Sequence[Any]) -> Facts:
-    """Each fact with one chance in two."""
     return {name: draw.choice(list(choices)) for name, choices in values.items() if draw.random() < 0.5}
 
 
 def versions(draw: random.Random) -> Facts:
-    """Mostly the newest releases."""
     chosen: Facts = {}
     if draw.random() < 0.4:
         chosen["accelerate"] = draw.choice(RELEASES["accelerate"])
@@ -159,7 +156,6 @@ def to_check(found: Answers, libraries: Libraries) -> Iterator[tuple[str, Check]
 
 
 def sort(said: Iterator[Failure | str], passed: Counter[str], failures: list[Failure]) -> None:
-    """Part what passed from what failed."""
     for one in said:
         if isinstance(one, Failure):
             failures.append(one)

@@ -34,13 +34,10 @@ class Emitted(NamedTuple):
 
     @property
     def companions(self) -> dict[str, str]:
-        """The file that the config names."""
         return {name: text for name, text in self.files.items() if name == "ds_config.json"}
 
 
 class Failure(NamedTuple):
-    """Something that is not as it should be."""
-
     check: str
     what: str
     why: str
