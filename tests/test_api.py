@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.tables import table
 
 from distributed_training_backends import api
 from distributed_training_backends.knowledge import accelerate, deepspeed, transformers
@@ -93,10 +94,11 @@ def test_codes_are_selected_by_prefix(select: tuple[str, ...], ignore: tuple[str
     assert found & {"ACC020", "ACC030"} == expected
 
 
-@pytest.mark.parametrize(
-    ("comment", "silenced"),
-    [("  # dtb: ignore[ACC030]", True), ("  # dtb: ignore", True), ("  # dtb: ignore[ACC020]", False), ("", False)],
-)
+@table("""comment, silenced
+'  # dtb: ignore[ACC030]', yes
+'  # dtb: ignore', yes
+'  # dtb: ignore[ACC020]', no
+'', no""")
 def test_comments_silence_findings_of_their_line(comment: str, silenced: bool) -> None:
     found = {code for _, code in codes(api.validate_text(WRONG.format(comment=comment), OPTIONS))}
     assert ("ACC030" not in found) is silenced

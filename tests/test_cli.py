@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 from tests.conftest import Run
 from tests.fake_judge import FakeJudge
 from tests.reports import TARGETS
+from tests.tables import table
 
 from distributed_training_backends import about, api, cli, cli_common, cli_run, installed, schemas
 from distributed_training_backends.model import Report, Targets
@@ -20,7 +21,12 @@ from distributed_training_backends.sources.reading import Raw
 ROOT = Path(__file__).resolve().parent.parent
 
 
-@pytest.mark.parametrize(("text", "status"), [("fine", 0), ("odd", 0), ("warn", 0), ("confg", 1), ("limit", 2)])
+@table("""text, status
+fine, 0
+odd, 0
+warn, 0
+confg, 1
+limit, 2""")
 def test_the_exit_status_tells_the_verdict(run: Run, text: str, status: int) -> None:
     Path("x.yaml").write_text(text)
     assert run("x.yaml")[0] == status
@@ -62,7 +68,11 @@ def test_machine_output_is_alone_on_stdout_and_in_files(run: Run, output_format:
     assert Path("out").read_text() == out
 
 
-@pytest.mark.parametrize(("flags", "shown"), [([], "Ew"), (["-q"], "E"), (["--quiet"], "E"), (["--verbose"], "Ewi")])
+@table("""flags, shown
+[], Ew
+[-q], E
+[--quiet], E
+[--verbose], Ewi""")
 def test_the_volume(run: Run, flags: list[str], shown: str) -> None:
     Path("x.yaml").write_text("confg odd warn\n")
     _, out, _ = run("x.yaml", *flags)
@@ -76,15 +86,11 @@ def test_statistics(run: Run) -> None:
     assert run("x.yaml", "--statistics")[1].splitlines()[0] == "2  error    ACC001  unknown-key (2 fixable)"
 
 
-@pytest.mark.parametrize(
-    ("environment", "coloured"),
-    [
-        ({}, False),
-        ({"FORCE_COLOR": "1"}, True),
-        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
-        ({"NO_COLOR": ""}, False),
-    ],
-)
+@table("""environment, coloured
+{}, no
+{FORCE_COLOR: '1'}, yes
+{FORCE_COLOR: '1', NO_COLOR: '1'}, no
+{NO_COLOR: ''}, no""")
 def test_colours(run: Run, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], coloured: bool) -> None:
     Path("x.yaml").write_text("confg\n")
     for name, value in environment.items():

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tables import table
 
 from distributed_training_backends import cli_trace
 from distributed_training_backends.triage.assumptions import completed
@@ -64,14 +65,10 @@ def test_the_task_says_what_the_facts_say(tmp_path: Path, monkeypatch: pytest.Mo
     assert task["config"] == CONFIG
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("import time\ntime.sleep(60)", "took longer than 5 s"),
-        ("raise SystemExit('out of luck')", "ended with status 1: out of luck"),
-        ("pass", "no output"),
-    ],
-)
+@table(r"""text, words
+"import time\ntime.sleep(60)", took longer than 5 s
+raise SystemExit('out of luck'), 'ended with status 1: out of luck'
+pass, no output""")
 def test_a_worker_that_fails(text: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = worker(text, tmp_path, monkeypatch)
     assert words in trace.problem

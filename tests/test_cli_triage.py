@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tables import table
 
 from distributed_training_backends import cli_trace, cli_triage
 from distributed_training_backends.cli_triage_facts import leaves
@@ -174,13 +175,9 @@ def test_a_page_is_written(capsys: pytest.CaptureFixture[str]) -> None:
     assert Path("page.html").read_text().startswith("<!DOCTYPE html>")
 
 
-@pytest.mark.parametrize(
-    ("model", "said"),
-    [
-        (("--model", "llama-3-8b"), "single: no trace: torch is not installed here"),
-        (("--layers", "2", "--hidden", "64", "--heads", "2", "--vocab", "100"), "told by its sizes cannot be traced"),
-    ],
-)
+@table("""model, said
+[--model, llama-3-8b], 'single: no trace: torch is not installed here'
+[--layers, '2', --hidden, '64', --heads, '2', --vocab, '100'], told by its sizes cannot be traced""")
 def test_a_trace_that_cannot_be_is_a_note(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, model: tuple[str, ...], said: str
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.strategies import JSON_TOKENS, damaged, json_documents, json_soups, pointers
+from tests.tables import table
 
 from distributed_training_backends.sources.document import Document
 from distributed_training_backends.sources.json_source import parse_json
@@ -223,10 +224,12 @@ def test_placeholders_are_noted() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [("[1]", "not-a-mapping"), ("3", "not-a-mapping"), ("null", "empty"), ("// x", "empty"), ("", "empty")],
-)
+@table("""text, name
+'[1]', not-a-mapping
+'3', not-a-mapping
+'null', empty
+// x, empty
+'', empty""")
 def test_texts_that_are_no_object(text: str, name: str) -> None:
     assert name in names(parse(text))
 

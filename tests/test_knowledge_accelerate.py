@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.tables import table
 
 from distributed_training_backends import versions
 from distributed_training_backends.knowledge import accelerate, accelerate_api, history
@@ -44,17 +45,13 @@ def test_spans_are_in_order_apart_and_within_the_releases(file: str) -> None:
             before, previous = end, value
 
 
-@pytest.mark.parametrize(
-    ("release", "options", "cluster", "sagemaker"),
-    [
-        ("1.15.0", 125, 31, 21),
-        ("1.10.1", 98, 32, 21),
-        ("1.4.0", 92, 32, 21),
-        ("0.34.2", 91, 31, 21),
-        ("0.28.0", 78, 29, 20),
-        ("0.21.0", 74, 27, 19),
-    ],
-)
+@table("""release, options, cluster, sagemaker
+1.15.0, 125, 31, 21
+1.10.1, 98, 32, 21
+1.4.0, 92, 32, 21
+0.34.2, 91, 31, 21
+0.28.0, 78, 29, 20
+0.21.0, 74, 27, 19""")
 def test_there_are_as_many_options_and_keys_as_the_release_has(
     release: str, options: int, cluster: int, sagemaker: int
 ) -> None:
@@ -139,23 +136,19 @@ def test_what_the_loader_does_with_a_file() -> None:
     assert "num_processes" not in accelerate.for_release("0.33.0").fills
 
 
-@pytest.mark.parametrize(
-    ("release", "block", "key", "argument"),
-    [
-        ("1.15.0", "fsdp_config", "version", "fsdp_version"),
-        ("1.15.0", "fsdp_config", "fsdp_version", "fsdp_version"),
-        ("1.4.0", "fsdp_config", "my_fsdp_key", "my_fsdp_key"),
-        ("1.5.0", "fsdp_config", "my_fsdp_key", "fsdp_my_fsdp_key"),
-        ("1.15.0", "dynamo_config", "backend", "dynamo_backend"),
-        ("1.13.0", "dynamo_config", "backend", "backend"),
-        ("1.3.0", "fp8_config", "margin", None),
-        ("1.4.0", "fp8_config", "margin", "fp8_margin"),
-        ("1.15.0", "megatron_lm_config", "tp_degree", "tp_degree"),
-        ("1.15.0", "parallelism_config", "tp_size", "tp_size"),
-        ("0.27.2", "mpirun_config", "mpirun_hostfile", None),
-        ("0.28.0", "mpirun_config", "mpirun_hostfile", "mpirun_hostfile"),
-    ],
-)
+@table("""release, block, key, argument
+1.15.0, fsdp_config, version, fsdp_version
+1.15.0, fsdp_config, fsdp_version, fsdp_version
+1.4.0, fsdp_config, my_fsdp_key, my_fsdp_key
+1.5.0, fsdp_config, my_fsdp_key, fsdp_my_fsdp_key
+1.15.0, dynamo_config, backend, dynamo_backend
+1.13.0, dynamo_config, backend, backend
+1.3.0, fp8_config, margin, ~
+1.4.0, fp8_config, margin, fp8_margin
+1.15.0, megatron_lm_config, tp_degree, tp_degree
+1.15.0, parallelism_config, tp_size, tp_size
+0.27.2, mpirun_config, mpirun_hostfile, ~
+0.28.0, mpirun_config, mpirun_hostfile, mpirun_hostfile""")
 def test_where_a_key_of_a_block_goes(release: str, block: str, key: str, argument: str | None) -> None:
     assert accelerate.for_release(release).destination(block, key) == argument
 
@@ -217,17 +210,13 @@ def test_names_with_values() -> None:
     assert accelerate.for_release("0.20.0").enum("FP8BackendType") == {}
 
 
-@pytest.mark.parametrize(
-    ("asked", "applies"),
-    [
-        ("1.15.0", "1.15.0"),
-        ("1.15.1", "1.15.0"),
-        ("1.16.0.dev0", "1.15.0"),
-        ("0.19", "0.20.0"),
-        ("1.0", "1.0.0"),
-        ("0.24.2", "0.24.1"),
-    ],
-)
+@table("""asked, applies
+1.15.0, 1.15.0
+1.15.1, 1.15.0
+1.16.0.dev0, 1.15.0
+'0.19', 0.20.0
+'1.0', 1.0.0
+0.24.2, 0.24.1""")
 def test_the_knowledge_that_applies_to_a_release(asked: str, applies: str) -> None:
     assert accelerate.nearest(asked) == applies
     assert accelerate.for_release(asked) is accelerate.for_release(applies)

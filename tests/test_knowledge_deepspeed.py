@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tables import table
 
 from distributed_training_backends import versions
 from distributed_training_backends.knowledge import deepspeed
@@ -30,7 +31,7 @@ def test_spans_are_in_order_apart_and_within_the_releases() -> None:
     assert list(order) == sorted(order, key=versions.parse)
     assert len(order) == 73
     tables = ("keys", "sections", "removed", "optimizers", "schedulers")
-    for name, runs in (item for table in tables for item in data[table].items()):
+    for name, runs in (item for kind in tables for item in data[kind].items()):
         before, previous = -1, None
         for first, last, value in runs:
             start, end = order[first], order[last] if last else len(order) - 1
@@ -40,15 +41,11 @@ def test_spans_are_in_order_apart_and_within_the_releases() -> None:
             before, previous = end, value
 
 
-@pytest.mark.parametrize(
-    ("release", "fields"),
-    [
-        ("0.9.0", {"zero_optimization": 26, "zero_optimization.offload_optimizer": 7, "wandb": 4, "comms_logger": 5}),
-        ("0.16.9", {"zero_optimization": 39, "compile": 12, "tensor_parallel": 7, "comet": 9, "timers.throughput": 2}),
-        ("0.19.8", {"zero_optimization": 43, "compile": 18, "tensor_parallel": 11, "fp16": 9, "bf16": 5}),
-        ("0.19.8", {"zero_optimization.zenflow": 10, "zero_optimization.leaf_module": 3, "hybrid_engine": 7}),
-    ],
-)
+@table("""release, fields
+0.9.0, {zero_optimization: 26, zero_optimization.offload_optimizer: 7, wandb: 4, comms_logger: 5}
+0.16.9, {zero_optimization: 39, compile: 12, tensor_parallel: 7, comet: 9, timers.throughput: 2}
+0.19.8, {zero_optimization: 43, compile: 18, tensor_parallel: 11, fp16: 9, bf16: 5}
+0.19.8, {zero_optimization.zenflow: 10, zero_optimization.leaf_module: 3, hybrid_engine: 7}""")
 def test_models_have_as_many_fields_as_in_the_release(release: str, fields: dict[str, int]) -> None:
     view = deepspeed.for_release(release)
     for section, number in fields.items():
@@ -57,18 +54,14 @@ def test_models_have_as_many_fields_as_in_the_release(release: str, fields: dict
         assert all(view.keys[path].read == "model" for path in paths)
 
 
-@pytest.mark.parametrize(
-    ("path", "defaults"),
-    [
-        ("zero_optimization.offload_optimizer.pin_memory", {"0.9.0": False, "0.19.4": False, "0.19.5": True}),
-        ("bf16.check_grad_overflow", {"0.17.1": False, "0.19.2": False, "0.19.3": True}),
-        ("bf16.immediate_grad_update", {"0.13.3": False, "0.16.5": True, "0.17.1": False}),
-        ("gradient_clipping", {"0.9.0": 0.0, "0.19.2": 0.0, "0.19.3": 1.0}),
-        ("steps_per_print", {"0.15.1": 10, "0.15.2": None}),
-        ("zero_optimization.reduce_bucket_size", {"0.9.0": 500_000_000, "0.19.8": 500_000_000}),
-        ("zero_optimization.stage3_model_persistence_threshold", {"0.19.8": 2**63 - 1}),
-    ],
-)
+@table("""path, defaults
+zero_optimization.offload_optimizer.pin_memory, {0.9.0: false, 0.19.4: false, 0.19.5: true}
+bf16.check_grad_overflow, {0.17.1: false, 0.19.2: false, 0.19.3: true}
+bf16.immediate_grad_update, {0.13.3: false, 0.16.5: true, 0.17.1: false}
+gradient_clipping, {0.9.0: 0.0, 0.19.2: 0.0, 0.19.3: 1.0}
+steps_per_print, {0.15.1: 10, 0.15.2: ~}
+zero_optimization.reduce_bucket_size, {0.9.0: 500000000, 0.19.8: 500000000}
+zero_optimization.stage3_model_persistence_threshold, {0.19.8: 9223372036854775807}""")
 def test_defaults_are_those_of_the_release(path: str, defaults: dict[str, Any]) -> None:
     for release, default in defaults.items():
         assert deepspeed.for_release(release).keys[path].default == default, release
@@ -99,24 +92,20 @@ def test_what_becomes_of_an_unknown_key(release: str, refusing: tuple[str, ...],
     assert sections["optimizer.params"].unknown == sections["scheduler.params"].unknown == "kwargs"
 
 
-@pytest.mark.parametrize(
-    ("release", "section", "taken"),
-    [
-        ("0.19.8", "zero_optimization", [True, False]),
-        ("0.19.8", "zero_optimization.offload_param", [None, "auto"]),
-        ("0.14.5", "zero_optimization.offload_param", [None, "auto", "", []]),
-        ("0.19.8", "bf16", [None]),
-        ("0.17.0", "bf16", []),
-        ("0.19.8", "fp16", []),
-        ("0.19.8", "aio", [None]),
-        ("0.19.8", "activation_checkpointing", []),
-        ("0.19.8", "tensorboard", ["auto"]),
-        ("0.14.5", "tensorboard", ["auto", "", []]),
-        ("0.19.8", "timers", ["auto", "", "x", [], ["a"]]),
-        ("0.19.8", "expert_parallel", [None, False, 0, "", []]),
-        ("0.19.8", "checkpoint.writer", [None]),
-    ],
-)
+@table("""release, section, taken
+0.19.8, zero_optimization, [true, false]
+0.19.8, zero_optimization.offload_param, [~, auto]
+0.14.5, zero_optimization.offload_param, [~, auto, '', []]
+0.19.8, bf16, [~]
+0.17.0, bf16, []
+0.19.8, fp16, []
+0.19.8, aio, [~]
+0.19.8, activation_checkpointing, []
+0.19.8, tensorboard, [auto]
+0.14.5, tensorboard, [auto, '', []]
+0.19.8, timers, [auto, '', x, [], [a]]
+0.19.8, expert_parallel, [~, false, 0, '', []]
+0.19.8, checkpoint.writer, [~]""")
 def test_what_may_stand_in_the_place_of_a_block(release: str, section: str, taken: list[Any]) -> None:
     values: list[Any] = [None, True, False, 0, 1, 2.5, "", "auto", "x", [], ["a"]]
     block = deepspeed.for_release(release).sections[section]
@@ -183,29 +172,25 @@ def test_deprecated_and_unread_keys() -> None:
     assert NEWEST.keys["pipeline.activation_checkpoint_interval"].used
 
 
-@pytest.mark.parametrize(
-    ("release", "path", "value", "expected"),
-    [
-        ("0.19.8", "zero_optimization.stage", "2", None),
-        ("0.14.5", "zero_optimization.stage", "2", "should be one of 0, 1, 2, 3"),
-        ("0.19.8", "zero_optimization.reduce_bucket_size", 0, "should be greater than 0"),
-        ("0.19.5", "zero_optimization.reduce_bucket_size", 0, None),
-        ("0.19.8", "zero_optimization.sub_group_size", 1.5, "should be an integer"),
-        ("0.14.5", "zero_optimization.sub_group_size", 1.5, None),
-        ("0.14.5", "comms_logger.enabled", "auto", "should be true or false"),
-        ("0.15.0", "comms_logger.enabled", "auto", None),
-        ("0.17.0", "fp16.min_loss_scale", 1e-10, None),
-        ("0.17.1", "fp16.min_loss_scale", 1e-10, "should be an integer"),
-        ("0.14.0", "communication_data_type", "bf16", "should be one of fp16, bfp16, fp32"),
-        ("0.14.1", "communication_data_type", "BF16", None),
-        ("0.19.2", "sequence_parallel_size", "auto", None),
-        ("0.19.3", "sequence_parallel_size", "auto", "should be a number"),
-        ("0.9.0", "wall_clock_breakdown", "false", "should be true or false"),
-        ("0.19.8", "train_batch_size", "auto", "should be a number"),
-        ("0.19.8", "gradient_clipping", "auto", None),
-        ("0.19.8", "tensor_parallel.dtype", "bf16", "can only be set from Python: no JSON value is a torch.dtype"),
-    ],
-)
+@table("""release, path, value, expected
+0.19.8, zero_optimization.stage, '2', ~
+0.14.5, zero_optimization.stage, '2', 'should be one of 0, 1, 2, 3'
+0.19.8, zero_optimization.reduce_bucket_size, 0, should be greater than 0
+0.19.5, zero_optimization.reduce_bucket_size, 0, ~
+0.19.8, zero_optimization.sub_group_size, 1.5, should be an integer
+0.14.5, zero_optimization.sub_group_size, 1.5, ~
+0.14.5, comms_logger.enabled, auto, should be true or false
+0.15.0, comms_logger.enabled, auto, ~
+0.17.0, fp16.min_loss_scale, 1.0e-10, ~
+0.17.1, fp16.min_loss_scale, 1.0e-10, should be an integer
+0.14.0, communication_data_type, bf16, 'should be one of fp16, bfp16, fp32'
+0.14.1, communication_data_type, BF16, ~
+0.19.2, sequence_parallel_size, auto, ~
+0.19.3, sequence_parallel_size, auto, should be a number
+0.9.0, wall_clock_breakdown, 'false', should be true or false
+0.19.8, train_batch_size, auto, should be a number
+0.19.8, gradient_clipping, auto, ~
+0.19.8, tensor_parallel.dtype, bf16, 'can only be set from Python: no JSON value is a torch.dtype'""")
 def test_values_are_judged_as_the_release_does(release: str, path: str, value: Any, expected: str | None) -> None:
     view = deepspeed.for_release(release)
     assert problem(value, view.keys[path], view.generation) == expected
@@ -275,17 +260,13 @@ def test_releases_that_are_not_known() -> None:
     assert deepspeed.for_release("0.20.0").release == "0.19.8"
 
 
-@pytest.mark.parametrize(
-    ("path", "consumer", "transformers", "first"),
-    [
-        ("optimizer.params.betas", "trainer", "5.24.0", "adam_beta1, adam_beta2"),
-        ("optimizer.params.betas", "accelerate", "5.24.0", None),
-        ("gradient_clipping", "accelerate", "5.24.0", "ACCELERATE_GRADIENT_CLIPPING, else 1.0"),
-        ("amp.enabled", "trainer", "4.57.6", 'fp16_backend or half_precision_backend "apex"'),
-        ("amp.enabled", "trainer", "5.0.0", None),
-        ("zero_optimization.zenflow.select_interval", "trainer", "5.24.0", None),
-    ],
-)
+@table("""path, consumer, transformers, first
+optimizer.params.betas, trainer, 5.24.0, 'adam_beta1, adam_beta2'
+optimizer.params.betas, accelerate, 5.24.0, ~
+gradient_clipping, accelerate, 5.24.0, 'ACCELERATE_GRADIENT_CLIPPING, else 1.0'
+amp.enabled, trainer, 4.57.6, fp16_backend or half_precision_backend "apex"
+amp.enabled, trainer, 5.0.0, ~
+zero_optimization.zenflow.select_interval, trainer, 5.24.0, ~""")
 def test_what_fills_an_auto(path: str, consumer: Any, transformers: str, first: str | None) -> None:
     found = deepspeed.auto_fillers(path, consumer, "1.15.0", transformers)
     assert (found[0] if found else None) == first

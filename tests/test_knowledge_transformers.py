@@ -4,6 +4,7 @@ The arguments of 5.24.0 were compared in full with `dataclasses.fields(TrainingA
 """
 
 import pytest
+from tests.tables import table
 
 from distributed_training_backends.knowledge import transformers
 
@@ -89,9 +90,11 @@ def test_the_accelerate_that_it_needs() -> None:
     assert transformers.for_release("4.46.3").needs["accelerate"] == "0.26.0"
 
 
-@pytest.mark.parametrize(
-    ("asked", "applies"),
-    [("4.56.0", "4.56"), ("4.57.6", "4.57"), ("4.30.0", "4.40"), ("5.25.0.dev0", "5.24"), ("5.0.0rc1", "5.0")],
-)
+@table("""asked, applies
+4.56.0, '4.56'
+4.57.6, '4.57'
+4.30.0, '4.40'
+5.25.0.dev0, '5.24'
+5.0.0rc1, '5.0'""")
 def test_the_minor_version_that_applies(asked: str, applies: str) -> None:
     assert transformers.nearest(asked) == applies

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from tests.tables import table
 
 import measure_lookup
 from distributed_training_backends import api, cli_lookup
@@ -99,20 +100,16 @@ def test_the_table_of_rules_has_their_summaries() -> None:
     assert not any("--explain" in text for text in rows)
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("fsdp_version: 2", "fsdp_version"),
-        ("--fsdp-version 2", "--fsdp-version"),
-        ("DeepSpeedPlugin(zero_stage=3, gradient_clipping=1.0)", "DeepSpeedPlugin"),
-        ("fsdp_config: {fsdp_version: 2, fsdp_offload_params: true}", "fsdp_config"),
-        ("'zero_stage'", "zero_stage"),
-        ("local sgd", ""),
-        ("ValueError: nothing", ""),
-        ("fsdp_version is ignored", ""),
-        ("torch.distributed.elastic: failed (exitcode: 1) local_rank: 0 (pid: 42)", ""),
-    ],
-)
+@table("""text, name
+'fsdp_version: 2', fsdp_version
+--fsdp-version 2, --fsdp-version
+'DeepSpeedPlugin(zero_stage=3, gradient_clipping=1.0)', DeepSpeedPlugin
+'fsdp_config: {fsdp_version: 2, fsdp_offload_params: true}', fsdp_config
+'''zero_stage''', zero_stage
+local sgd, ''
+'ValueError: nothing', ''
+fsdp_version is ignored, ''
+'torch.distributed.elastic: failed (exitcode: 1) local_rank: 0 (pid: 42)', ''""")
 def test_a_name_that_stands_alone(text: str, name: str) -> None:
     assert lone_name(text) == name
 
@@ -181,31 +178,23 @@ def test_an_excerpt_has_the_row_that_was_asked_for_with_the_head_of_its_table() 
     assert "| `fsdp_version` |" not in text
 
 
-@pytest.mark.parametrize(
-    ("query", "suggestion"),
-    [
-        ("--num_proceses", "--num_processes"),
-        ("FSDP_VERSON", "fsdp_version"),
-        ("what is fsdp_offlod_params", "fsdp_offload_params"),
-        ("gradeint acumulation", "accumulation"),
-    ],
-)
+@table("""query, suggestion
+--num_proceses, --num_processes
+FSDP_VERSON, fsdp_version
+what is fsdp_offlod_params, fsdp_offload_params
+gradeint acumulation, accumulation""")
 def test_a_slip_brings_what_may_have_been_meant(query: str, suggestion: str) -> None:
     assert suggestion in api.look_up(query).suggestions
 
 
-@pytest.mark.parametrize(
-    ("query", "right"),
-    [
-        ("why does fsdp_ofload_params not work", "deepspeed-fsdp.md#fsdp-keys"),
-        ("gradeint acumulation", "loop-and-checkpoints.md#accumulation"),
-        ("exitcode: -9", "troubleshooting.md#a-process-is-killed-exit-code--9"),
-        ("zero2 vs fsdp2 mapping", "deepspeed-fsdp.md#zero-and-fsdp-equivalents"),
-        ("in set_deepspeed_weakref KeyError: 'train_batch_size'", "rules/deepspeed.md#dsp054"),
-        ("parallelism_config: cp_size: 2", "parallelism-and-precision.md#sizes-and-the-device-mesh"),
-        ("export FSDP_VERSION=2", "api-reference.md#fullyshardeddataparallelplugin"),
-    ],
-)
+@table("""query, right
+why does fsdp_ofload_params not work, deepspeed-fsdp.md#fsdp-keys
+gradeint acumulation, loop-and-checkpoints.md#accumulation
+'exitcode: -9', troubleshooting.md#a-process-is-killed-exit-code--9
+zero2 vs fsdp2 mapping, deepspeed-fsdp.md#zero-and-fsdp-equivalents
+'in set_deepspeed_weakref KeyError: ''train_batch_size''', rules/deepspeed.md#dsp054
+'parallelism_config: cp_size: 2', parallelism-and-precision.md#sizes-and-the-device-mesh
+export FSDP_VERSION=2, api-reference.md#fullyshardeddataparallelplugin""")
 def test_what_is_written_otherwise_is_found_all_the_same(query: str, right: str) -> None:
     assert f"references/{right}" in references(api.look_up(query, limit=3))
 

@@ -11,6 +11,7 @@ from mcp_server.app import TOOLS, server
 from mcp_server.prompts import COMPLETIONS, PROMPTS
 from mcp_server.resources import TEMPLATE
 from tests.mcp_calls import MODES
+from tests.tables import table
 
 pytestmark = pytest.mark.anyio
 
@@ -71,16 +72,12 @@ async def test_a_wrong_name_is_told(client: Client) -> None:
         await client.get_prompt("choose", {})
 
 
-@pytest.mark.parametrize(
-    ("prompt", "argument", "beginning", "first"),
-    [
-        ("choose_backend", "model_size", "7", "7B"),
-        ("choose_backend", "hardware", "8x", "8x 40 GB"),
-        ("choose_backend", "method", "qlora", "QLoRA"),
-        ("fix_failed_run", "backend", "fsdp", "FSDP1"),
-        ("fix_failed_run", "backend", "zero-3", "DeepSpeed ZeRO-3"),
-    ],
-)
+@table("""prompt, argument, beginning, first
+choose_backend, model_size, '7', 7B
+choose_backend, hardware, 8x, 8x 40 GB
+choose_backend, method, qlora, QLoRA
+fix_failed_run, backend, fsdp, FSDP1
+fix_failed_run, backend, zero-3, DeepSpeed ZeRO-3""")
 async def test_arguments_are_completed(client: Client, prompt: str, argument: str, beginning: str, first: str) -> None:
     reference = PromptReference(type="ref/prompt", name=prompt)
     completion = (await client.complete(reference, {"name": argument, "value": beginning})).completion

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.mcp_calls import CLEAN, DEEPSPEED, SERVER
 from tests.mcp_wire import PATIENCE, Wire, wire
+from tests.tables import table
 
 from distributed_training_backends.about import NAME, VERSION
 
@@ -228,15 +229,11 @@ def test_an_old_sdk_is_told_from_a_missing_one(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--port", "8000"], "--host, --port and --allow-host are for --http"),
-        (["--http", "--port", "0"], "0 is not a number from 1 to 65535"),
-        (["--http", "--host", "0.0.0.0"], "name it as they call it with --allow-host NAME"),
-        (["serve"], "unrecognized arguments: serve"),
-    ],
-)
+@table("""arguments, said
+[--port, '8000'], '--host, --port and --allow-host are for --http'
+[--http, --port, '0'], 0 is not a number from 1 to 65535
+[--http, --host, 0.0.0.0], name it as they call it with --allow-host NAME
+[serve], 'unrecognized arguments: serve'""")
 def test_a_wrong_command_line_is_told_in_one_line(arguments: list[str], said: str) -> None:
     done = run(sys.executable, SERVER, *arguments)
     assert (done.returncode, done.stdout) == (2, "")

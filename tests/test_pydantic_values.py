@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Optional, Union
 
 import pytest
+from tests.tables import table
 
 import packed
 from distributed_training_backends.knowledge import pydantic_values
@@ -105,10 +106,14 @@ def test_optional_types_also_take_null() -> None:
         assert outcome(None, f"{kind}?", (), 2) == "null"
 
 
-@pytest.mark.parametrize(
-    ("value", "generation", "taken"),
-    [({}, 1, True), ({}, 2, True), ([], 1, True), ([], 2, False), ("", 1, True), ("", 2, False), (True, 1, False)],
-)
+@table("""value, generation, taken
+{}, 1, yes
+{}, 2, yes
+[], 1, yes
+[], 2, no
+'', 1, yes
+'', 2, no
+yes, 1, no""")
 def test_a_nested_model_takes_what_dict_takes(value: Any, generation: int, taken: bool) -> None:
     # DeepSpeedZeroConfig(offload_param=…) of 0.14.5 and 0.19.8
     assert (outcome(value, "model?", (), generation) is not None) == taken
@@ -142,21 +147,17 @@ def test_models_drop_auto_so_that_the_default_takes_effect() -> None:
     assert pydantic_values.problem("auto", Setting("bool", keeps_auto=True), 1) == "should be true or false"
 
 
-@pytest.mark.parametrize(
-    ("accepts", "choices", "taken", "refused"),
-    [
-        ("number?", (), [None, 8, 1.5, True], ["8", "auto", [], {}]),
-        ("bits", (), [True, False, 1], [None, "false", 1.5, [], {}]),
-        ("any-case", ("Warn", "Ignore"), ["WARN", "ignore"], [None, True, "", "x", []]),
-        ("any-case?", ("fp16", "bf16"), [None, "BF16"], [True, "auto", "float16", {}]),
-        ("exactly", (True, False), [True, 0, 1.0], [None, 2, "true", []]),
-        ("text?", (), [None, "Adam", ""], [True, 1, [], {}]),
-        ("filled", (), ["x", 1, ["a"]], [None, False, 0, "", [], {}]),
-        ("countable", (), [None, False, 0, 50257, 1.5, "", []], ["auto", [1], {"a": 1}]),
-        ("texts", (), ["", "a", [], ["a"]], [None, 1, [1], True]),
-        ("auto-or-texts", (), ["auto", [], ["a"]], [None, "x", "", [1], {}]),
-    ],
-)
+@table("""accepts, choices, taken, refused
+'number?', [], [~, 8, 1.5, true], ['8', auto, [], {}]
+bits, [], [true, false, 1], [~, 'false', 1.5, [], {}]
+any-case, [Warn, Ignore], [WARN, ignore], [~, true, '', x, []]
+'any-case?', [fp16, bf16], [~, BF16], [true, auto, float16, {}]
+exactly, [true, false], [true, 0, 1.0], [~, 2, 'true', []]
+'text?', [], [~, Adam, ''], [true, 1, [], {}]
+filled, [], [x, 1, [a]], [~, false, 0, '', [], {}]
+countable, [], [~, false, 0, 50257, 1.5, '', []], [auto, [1], {a: 1}]
+texts, [], ['', a, [], [a]], [~, 1, [1], true]
+auto-or-texts, [], [auto, [], [a]], [~, x, '', [1], {}]""")
 def test_plain_reads_refuse_what_breaks_them(
     accepts: str, choices: tuple[Any, ...], taken: list[Any], refused: list[Any]
 ) -> None:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import yaml
+from tests.tables import table
 
 from distributed_training_backends.api import default_targets, validate_text
 from distributed_training_backends.fix import splice
@@ -37,18 +38,14 @@ def test_nobody_is_told_to_pass_same_network() -> None:
     assert "remove it" in network
 
 
-@pytest.mark.parametrize(
-    ("kind", "setting", "advice"),
-    [
-        ("MULTI_GPU", "rdzv_backend: c10d", "pass --rdzv_backend c10d"),
-        ("NO", "rdzv_backend: c10d", "remove it"),
-        ("DEEPSPEED", "rdzv_backend: c10d", "remove it"),
-        ("MULTI_GPU", "enable_cpu_affinity: true", "pass --enable_cpu_affinity on"),
-        ("XLA", "downcast_bf16: 'yes'", "pass --downcast_bf16 on"),
-        ("MULTI_GPU", "downcast_bf16: 'yes'", "remove it"),
-        ("XLA", "tpu_use_sudo: true", "pass --tpu_use_sudo on"),
-    ],
-)
+@table("""kind, setting, advice
+MULTI_GPU, 'rdzv_backend: c10d', pass --rdzv_backend c10d
+'NO', 'rdzv_backend: c10d', remove it
+DEEPSPEED, 'rdzv_backend: c10d', remove it
+MULTI_GPU, 'enable_cpu_affinity: true', pass --enable_cpu_affinity on
+XLA, 'downcast_bf16: ''yes''', pass --downcast_bf16 on
+MULTI_GPU, 'downcast_bf16: ''yes''', remove it
+XLA, 'tpu_use_sudo: true', pass --tpu_use_sudo on""")
 def test_a_flag_is_advised_only_where_the_launcher_looks_at_it(kind: str, setting: str, advice: str) -> None:
     said = messages(f"distributed_type: '{kind}'\n{MACHINES}{setting}\n", "ACC030")
     (message,) = [text for text in said if setting.split(":", 1)[0] in text]
@@ -77,14 +74,10 @@ def test_precision_inside_the_block_is_refused_beside_a_file_too() -> None:
     assert codes(judged(f"{NAMED}  mixed_precision: bf16\n", ds_json=ds())) == ["XCF001"]
 
 
-@pytest.mark.parametrize(
-    ("value", "advice"),
-    [
-        ("bf16", 'remove it, and write "bf16": {"enabled": true} in that file'),
-        ("'no'", "remove it: that file decides"),
-        ("fp8", "pass --mixed_precision fp8 at launch"),
-    ],
-)
+@table("""value, advice
+bf16, 'remove it, and write "bf16": {"enabled": true} in that file'
+'''no''', 'remove it: that file decides'
+fp8, pass --mixed_precision fp8 at launch""")
 def test_where_the_precision_belongs(value: str, advice: str) -> None:
     (message,) = messages(f"{NAMED}mixed_precision: {value}\n", "XCF001", ds_json=ds())
     assert message.endswith(advice)
@@ -112,7 +105,11 @@ def test_replaced_block_may_be_anything(release: str, place: str) -> None:
     assert codes(judged(text, release)) == []
 
 
-@pytest.mark.parametrize(("value", "refused"), [("bf17", True), ("true", True), ("bf16", False), ("''", False)])
+@table("""value, refused
+bf17, yes
+'true', yes
+bf16, no
+'''''', no""")
 def test_precision_in_a_block_is_judged_like_the_one_at_the_top(value: str, refused: bool) -> None:
     found = judged(f"{DEEPSPEED}mixed_precision: fp16\ndeepspeed_config:\n  mixed_precision: {value}\n")
     assert (codes(found) == ["PRC001"]) is refused
@@ -135,15 +132,11 @@ def fixes(text: str, code: str, **more: str) -> list[str]:
     return [finding.fix.title for finding in found if finding.code == code and finding.fix is not None]
 
 
-@pytest.mark.parametrize(
-    ("line", "code", "title", "json_title"),
-    [
-        ("gpu_ids: 0", "LCH007", "write gpu_ids: '0'", 'write gpu_ids: "0"'),
-        ("mixed_precision: no", "PRC001", "write 'no'", 'write "no"'),
-        ("mixed_precision: fp32", "PRC001", "write 'no'", 'write "no"'),
-        ("main_process_port: '29501'", "LCH006", "write main_process_port: 29501", "write main_process_port: 29501"),
-    ],
-)
+@table("""line, code, title, json_title
+'gpu_ids: 0', LCH007, 'write gpu_ids: ''0''', 'write gpu_ids: "0"'
+'mixed_precision: no', PRC001, write 'no', write "no"
+'mixed_precision: fp32', PRC001, write 'no', write "no"
+'main_process_port: ''29501''', LCH006, 'write main_process_port: 29501', 'write main_process_port: 29501'""")
 def test_titles_of_fixes_show_the_quotation_marks(line: str, code: str, title: str, json_title: str) -> None:
     text = f"distributed_type: MULTI_GPU\nnum_processes: 8\n{line}\n"
     assert fixes(text, code) == [title]
@@ -170,16 +163,12 @@ def test_unknown_type_says_nothing_about_launchers() -> None:
     assert [item.code for item in judged(text)] == ["ACC005"]
 
 
-@pytest.mark.parametrize(
-    ("release", "block", "said"),
-    [
-        ("1.15.0", "fsdp_config:\n  'fsdp_version ': 2\n", 'nothing reads "fsdp_version " in fsdp_config'),
-        ("1.15.0", "fsdp_config:\n  fsdp_offload_param: true\n", "nothing reads fsdp_offload_param in fsdp_config"),
-        ("1.15.0", "fsdp_config:\n  fsdp_offload_param: true\n", "; did you mean fsdp_offload_params?"),
-        ("1.3.0", "fp8_config:\n  fp8_format: E4M3\n", "fp8_format has no effect: accelerate 1.3.0 "),
-        ("1.15.0", "fp8_config:\n  backend: TE\n  margn: 1\n", "; did you mean margin?"),
-    ],
-)
+@table(r"""release, block, said
+1.15.0, "fsdp_config:\n  'fsdp_version ': 2\n", nothing reads "fsdp_version " in fsdp_config
+1.15.0, "fsdp_config:\n  fsdp_offload_param: true\n", nothing reads fsdp_offload_param in fsdp_config
+1.15.0, "fsdp_config:\n  fsdp_offload_param: true\n", '; did you mean fsdp_offload_params?'
+1.3.0, "fp8_config:\n  fp8_format: E4M3\n", 'fp8_format has no effect: accelerate 1.3.0 '
+1.15.0, "fp8_config:\n  backend: TE\n  margn: 1\n", '; did you mean margin?'""")
 def test_keys_are_named_as_they_stand(release: str, block: str, said: str) -> None:
     text = f"distributed_type: FSDP\nnum_processes: 8\nmixed_precision: fp8\n{block}"
     assert [item.message for item in judged(text, release) if said in item.message]

@@ -5,6 +5,7 @@ from itertools import product
 from typing import Any
 
 import pytest
+from tests.tables import table
 
 from distributed_training_backends.flow.deepspeed import Reading, read
 from distributed_training_backends.flow.inputs import DeepSpeedFile
@@ -131,9 +132,10 @@ def test_old_names_are_read_as_the_new_ones() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("section", "severity"), [("zero_optimization", "error"), ("activation_checkpointing", "warning"), ("", "warning")]
-)
+@table("""section, severity
+zero_optimization, error
+activation_checkpointing, warning
+'', warning""")
 def test_unknown_keys_are_refused_or_ignored_by_section(section: str, severity: str) -> None:
     data = json.loads(json.dumps(PLAIN))
     (data.setdefault(section, {}) if section else data)["wibble_wobble"] = 1
@@ -205,14 +207,10 @@ def test_an_unquoted_placeholder_is_text_for_deepspeed() -> None:
     assert ("DSP001", "error") in said(text, "accelerate")
 
 
-@pytest.mark.parametrize(
-    ("offload", "torch_adam", "taken", "refused"),
-    [
-        (None, False, "set_grad_none", "foreach"),
-        ("cpu", False, "fp32_optimizer_states", "set_grad_none"),
-        (None, True, "foreach", "set_grad_none"),
-    ],
-)
+@table("""offload, torch_adam, taken, refused
+~, no, set_grad_none, foreach
+cpu, no, fp32_optimizer_states, set_grad_none
+~, yes, foreach, set_grad_none""")
 def test_parameters_of_the_class_that_is_built(offload: str | None, torch_adam: bool, taken: str, refused: str) -> None:
     zero = {"stage": 2, "offload_optimizer": {"device": offload}} if offload else {"stage": 2}
     for name, expected in ((taken, set()), (refused, {("DSP032", "error")})):
@@ -324,7 +322,12 @@ def test_what_to_do_about_bare_words(text: str, advice: str) -> None:
     assert found.message.endswith(advice)
 
 
-@pytest.mark.parametrize(("stage", "told"), [("3", True), ("2", True), ("1", False), (3, False), ("auto", False)])
+@table("""stage, told
+'3', yes
+'2', yes
+'1', no
+3, no
+auto, no""")
 def test_a_quoted_stage_is_no_stage_for_hugging_face(stage: object, told: bool) -> None:
     # HfDeepSpeedConfig compares with == 2 and == 3, and nothing else asks for a stage
     data = {**PLAIN, "zero_optimization": {"stage": stage}}

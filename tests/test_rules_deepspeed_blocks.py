@@ -3,22 +3,19 @@
 from typing import Any
 
 import pytest
+from tests.tables import table
 from tests.test_rules_deepspeed import PLAIN, hits, said
 
 
 # runtime/config.py hands the block to compression/config.py, the same in its last release as in its first
 @pytest.mark.parametrize("release", ["0.9.0", "0.12.6", "0.19.6"])
-@pytest.mark.parametrize(
-    ("technique", "given", "wanted"),
-    [
-        ("weight_quantization", {"start_bits": 8}, "target_bits"),
-        ("activation_quantization", {}, "bits"),
-        ("sparse_pruning", {}, "dense_ratio"),
-        ("row_pruning", {}, "dense_ratio"),
-        ("head_pruning", {}, "dense_ratio"),
-        ("channel_pruning", {}, "dense_ratio"),
-    ],
-)
+@table("""technique, given, wanted
+weight_quantization, {start_bits: 8}, target_bits
+activation_quantization, {}, bits
+sparse_pruning, {}, dense_ratio
+row_pruning, {}, dense_ratio
+head_pruning, {}, dense_ratio
+channel_pruning, {}, dense_ratio""")
 def test_a_group_of_compression_needs_its_parameters(
     release: str, technique: str, given: dict[str, Any], wanted: str
 ) -> None:
@@ -31,47 +28,39 @@ def test_a_group_of_compression_needs_its_parameters(
 
 
 # Each of them ended in an error of deepspeed.initialize, or went through, in the release that is named.
-@pytest.mark.parametrize(
-    ("settings", "release", "refused"),
-    [
-        ({"preset_model": "llama"}, "0.19.8", True),
-        ({"preset_model": "minimax_m3"}, "0.19.2", True),
-        ({"preset_model": "minimax_m3"}, "0.19.8", False),
-        ({"preset_model": None}, "0.19.8", False),
-        ({"autoep_size": "2"}, "0.19.2", True),
-        ({"autoep_size": 0}, "0.19.2", True),
-        ({"autoep_size": -1}, "0.19.8", True),
-        ({"expert_tensor_parallel_size": 0}, "0.19.8", True),
-        ({"num_limited_groups": 4, "num_expert_groups": 2}, "0.19.8", True),
-        ({"num_limited_groups": "2"}, "0.19.8", True),
-        ({"expert_w1": ""}, "0.19.8", True),
-        ({"expert_w1": "mlp.up"}, "0.19.8", True),
-        ({"expert_w3": None}, "0.19.8", False),
-        ({"top_k_attr": 3}, "0.19.8", True),
-        ({"routed_scaling_factor": "x"}, "0.19.8", True),
-        ({"routed_scaling_factor": 2.5}, "0.19.8", False),
-        ({"comm_num_sm": 12.0}, "0.19.8", False),
-        ({"comm_max_tokens_per_rank": -1}, "0.19.8", True),
-    ],
-)
+@table("""settings, release, refused
+{preset_model: llama}, 0.19.8, yes
+{preset_model: minimax_m3}, 0.19.2, yes
+{preset_model: minimax_m3}, 0.19.8, no
+{preset_model: ~}, 0.19.8, no
+{autoep_size: '2'}, 0.19.2, yes
+{autoep_size: 0}, 0.19.2, yes
+{autoep_size: -1}, 0.19.8, yes
+{expert_tensor_parallel_size: 0}, 0.19.8, yes
+{num_limited_groups: 4, num_expert_groups: 2}, 0.19.8, yes
+{num_limited_groups: '2'}, 0.19.8, yes
+{expert_w1: ''}, 0.19.8, yes
+{expert_w1: mlp.up}, 0.19.8, yes
+{expert_w3: ~}, 0.19.8, no
+{top_k_attr: 3}, 0.19.8, yes
+{routed_scaling_factor: x}, 0.19.8, yes
+{routed_scaling_factor: 2.5}, 0.19.8, no
+{comm_num_sm: 12.0}, 0.19.8, no
+{comm_max_tokens_per_rank: -1}, 0.19.8, yes""")
 def test_expert_parallel_is_checked_as_the_release_does(settings: dict[str, Any], release: str, refused: bool) -> None:
     found = said({**PLAIN, "expert_parallel": {"enabled": True, **settings}}, release=release)
     assert any(severity == "error" for _, severity in found) is refused
     assert not said({**PLAIN, "expert_parallel": {"enabled": False, **settings}}, release=release)
 
 
-@pytest.mark.parametrize(
-    ("block", "code"),
-    [
-        ({"pipe_partitioned": "true"}, "DSP063"),
-        ({"grad_partitioned": 1}, "DSP063"),
-        ({"activation_checkpoint_interval": "1"}, "DSP063"),
-        ({"activation_checkpoint_intervals": 1}, "DSP004"),
-        ({"seed_layer": True}, "DSP004"),
-        ({"pipe_partitioned": False, "activation_checkpoint_interval": 2}, None),
-        ({"my_own_note": 2}, None),
-    ],
-)
+@table("""block, code
+{pipe_partitioned: 'true'}, DSP063
+{grad_partitioned: 1}, DSP063
+{activation_checkpoint_interval: '1'}, DSP063
+{activation_checkpoint_intervals: 1}, DSP004
+{seed_layer: true}, DSP004
+{pipe_partitioned: false, activation_checkpoint_interval: 2}, ~
+{my_own_note: 2}, ~""")
 def test_the_pipeline_block_is_judged_though_any_key_is_stored(block: dict[str, Any], code: str | None) -> None:
     # runtime/pipe/engine.py of 0.19.8 asserts two truth values and compares the interval with 0
     assert said({**PLAIN, "pipeline": block}) == ({(code, "warning")} if code else set())

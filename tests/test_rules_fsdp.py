@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tables import table
 
 from distributed_training_backends.api import default_targets, validate_text
 from distributed_training_backends.flow.launch import Launch, launch_of
@@ -62,22 +63,18 @@ def test_conditions_and_defects_name_options() -> None:
     assert {item["at"] for item in defects} <= everything | {"distributed_type"}
 
 
-@pytest.mark.parametrize(
-    ("release", "value", "refused"),
-    [
-        ("0.20.3", "FULL_SHARD", True),
-        ("0.25.0", 1, False),
-        ("0.25.0", "5", False),
-        ("0.25.0", 6, True),
-        ("0.26.1", "FULL_SHARD", False),
-        ("0.33.0", "full_shard", True),
-        ("0.33.0", "4", False),
-        ("0.34.2", "full_shard", False),
-        ("1.15.0", "_HYBRID_SHARD_ZERO2", False),
-        ("1.15.0", "FULL-SHARD", True),
-        ("1.15.0", None, True),
-    ],
-)
+@table("""release, value, refused
+0.20.3, FULL_SHARD, yes
+0.25.0, 1, no
+0.25.0, '5', no
+0.25.0, 6, yes
+0.26.1, FULL_SHARD, no
+0.33.0, full_shard, yes
+0.33.0, '4', no
+0.34.2, full_shard, no
+1.15.0, _HYBRID_SHARD_ZERO2, no
+1.15.0, FULL-SHARD, yes
+1.15.0, ~, yes""")
 def test_sharding_strategy_by_release(release: str, value: object, refused: bool) -> None:
     assert ("FSD001" in codes({"fsdp_sharding_strategy": value}, release)) is refused
 
@@ -97,14 +94,20 @@ def test_offload_before_truth_words_counts_only_true() -> None:
     assert codes({"fsdp_sharding_strategy": 1, "fsdp_offload_params": "yes"}, "0.20.3", "warning") == {"FSD001"}
 
 
-@pytest.mark.parametrize(("release", "refused"), [("0.33.0", False), ("0.34.2", True), ("1.7.0", True)])
+@table("""release, refused
+0.33.0, no
+0.34.2, yes
+1.7.0, yes""")
 def test_unknown_wrap_policy_is_ignored_by_old_releases(release: str, refused: bool) -> None:
     block = {"fsdp_auto_wrap_policy": "TRANSFORMER_WRAP"}
     assert ("FSD001" in codes(block, release)) is refused
     assert ("FSD001" in codes(block, release, "warning")) is not refused
 
 
-@pytest.mark.parametrize(("release", "refused"), [("0.34.2", True), ("1.12.0", True), ("1.13.0", False)])
+@table("""release, refused
+0.34.2, yes
+1.12.0, yes
+1.13.0, no""")
 def test_default_of_min_num_params_was_a_float(release: str, refused: bool) -> None:
     assert ("FSD001" in codes({"fsdp_auto_wrap_policy": "SIZE_BASED_WRAP"}, release)) is refused
 
@@ -123,39 +126,33 @@ def test_full_state_dict_under_fsdp2(release: str) -> None:
     assert ("FSD008" in codes(block, release)) is (release == "1.6.0")
 
 
-@pytest.mark.parametrize(
-    ("block", "severity"),
-    [
-        ({"fsdp_reshard_after_forward": "FULL_SHARD"}, "info"),
-        ({"fsdp_reshard_after_forward": "SHARD_GRAD_OP"}, "warning"),
-        ({"fsdp_reshard_after_forward": "no_shard", "fsdp_sharding_strategy": "NO_SHARD"}, "info"),
-    ],
-)
+@table("""block, severity
+{fsdp_reshard_after_forward: FULL_SHARD}, info
+{fsdp_reshard_after_forward: SHARD_GRAD_OP}, warning
+{fsdp_reshard_after_forward: no_shard, fsdp_sharding_strategy: NO_SHARD}, info""")
 def test_reshard_under_fsdp1_weighs_what_takes_effect(block: dict[str, Any], severity: str) -> None:
     assert "FSD003" in codes(block, severity=severity)
 
 
-@pytest.mark.parametrize(
-    ("strategy", "severity"),
-    [("FULL_SHARD", "info"), (1, "info"), ("SHARD_GRAD_OP", "warning"), ("HYBRID_SHARD", "warning"), ("x", "warning")],
-)
+@table("""strategy, severity
+FULL_SHARD, info
+1, info
+SHARD_GRAD_OP, warning
+HYBRID_SHARD, warning
+x, warning""")
 def test_strategy_under_fsdp2_weighs_what_takes_effect(strategy: object, severity: str) -> None:
     assert "FSD004" in codes({"fsdp_version": 2, "fsdp_sharding_strategy": strategy}, severity=severity)
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "severity"),
-    [
-        ("fsdp_forward_prefetch", True, "warning"),
-        ("fsdp_forward_prefetch", False, "info"),
-        ("fsdp_use_orig_params", "false", "warning"),
-        ("fsdp_use_orig_params", True, "info"),
-        ("fsdp_backward_prefetch", "BACKWARD_POST", "warning"),
-        ("fsdp_backward_prefetch", "NO_PREFETCH", "info"),
-        ("fsdp_min_num_params", 2000, "warning"),
-        ("fsdp_min_num_params", 100000000, "info"),
-    ],
-)
+@table("""key, value, severity
+fsdp_forward_prefetch, yes, warning
+fsdp_forward_prefetch, no, info
+fsdp_use_orig_params, 'false', warning
+fsdp_use_orig_params, yes, info
+fsdp_backward_prefetch, BACKWARD_POST, warning
+fsdp_backward_prefetch, NO_PREFETCH, info
+fsdp_min_num_params, 2000, warning
+fsdp_min_num_params, 100000000, info""")
 def test_unread_under_fsdp2(key: str, value: object, severity: str) -> None:
     block = {"fsdp_version": 2, "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP", key: value}
     assert "FSD002" in codes(block, severity=severity)
@@ -212,15 +209,11 @@ def test_a_rename_that_would_be_refused_is_not_safe(value: str, applicability: s
 
 
 # The launcher refuses the policy and the version, so which of the other settings count is open until they are mended.
-@pytest.mark.parametrize(
-    ("control", "dependent"),
-    [
-        (("fsdp_auto_wrap_policy", "TRANSFORMER_AUTO_WRAP"), ("fsdp_transformer_layer_cls_to_wrap", "OPTDecoderLayer")),
-        (("fsdp_auto_wrap_policy", "SIZE_BASED"), ("fsdp_min_num_params", 2_000_000)),
-        (("fsdp_version", 2.0), ("fsdp_reshard_after_forward", True)),
-        (("fsdp_version", "two"), ("fsdp_forward_prefetch", True)),
-    ],
-)
+@table("""control, dependent
+[fsdp_auto_wrap_policy, TRANSFORMER_AUTO_WRAP], [fsdp_transformer_layer_cls_to_wrap, OPTDecoderLayer]
+[fsdp_auto_wrap_policy, SIZE_BASED], [fsdp_min_num_params, 2000000]
+[fsdp_version, 2.0], [fsdp_reshard_after_forward, true]
+[fsdp_version, two], [fsdp_forward_prefetch, true]""")
 def test_nothing_is_said_of_settings_whose_control_is_refused(
     control: tuple[str, object], dependent: tuple[str, object]
 ) -> None:

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.tables import table
 
 from distributed_training_backends.api import default_targets, validate_text
 from distributed_training_backends.model import Context, Finding, Kind, Targets
@@ -80,16 +81,12 @@ def test_sequence_parallelism_over_deepspeed() -> None:
     assert codes({"dp_shard_size": 3}, ULYSSES, "1.12.0") == {"PAR003"}
 
 
-@pytest.mark.parametrize(
-    ("release", "attention", "refused"),
-    [
-        ("1.13.0", "kernels-community/flash-attn2", True),
-        ("1.14.0", "kernels-community/flash-attn2", False),
-        ("1.15.0", "flex_attention", True),
-        ("1.15.0", "flash_attention_3", False),
-        ("1.15.0", None, True),
-    ],
-)
+@table("""release, attention, refused
+1.13.0, kernels-community/flash-attn2, yes
+1.14.0, kernels-community/flash-attn2, no
+1.15.0, flex_attention, yes
+1.15.0, flash_attention_3, no
+1.15.0, ~, yes""")
 def test_attention_for_sequence_parallelism(release: str, attention: object, refused: bool) -> None:
     sizes = {"sp_size": 2, "dp_replicate_size": 4, "sp_attn_implementation": attention}
     assert ("PAR001" in codes(sizes, ULYSSES, release)) is refused
@@ -138,7 +135,10 @@ def test_a_lone_file() -> None:
     assert lone({"sp_size": 2}, "1.10.1") == {"PAR051"}
 
 
-@pytest.mark.parametrize(("release", "told"), [("5.0.0", False), ("5.1.0", True), ("5.24.0", True)])
+@table("""release, told
+5.0.0, no
+5.1.0, yes
+5.24.0, yes""")
 def test_tensor_parallelism_beside_fsdp2_needs_an_older_transformers(release: str, told: bool) -> None:
     text = (
         "distributed_type: FSDP\nnum_processes: 8\nfsdp_config: {fsdp_version: 2}\n"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tables import table
 
 from distributed_training_backends.api import default_targets, validate_text
 from distributed_training_backends.knowledge import accelerate as knowledge
@@ -22,8 +23,8 @@ from distributed_training_backends.versions import covers
 DATA = Path(quantization.__file__).parent.parent / "data"
 NEWEST = knowledge.RELEASES[-1]
 OLD_KEYS = {"compute_environment": "LOCAL_MACHINE", "num_machines": 1, "machine_rank": 0, "use_cpu": False}
-FSDP = {"fsdp_auto_wrap_policy": "NO_WRAP", "fsdp_sharding_strategy": "FULL_SHARD"}
-LOADS_ALL = {**FSDP, "fsdp_cpu_ram_efficient_loading": False}
+SHARDED = {"fsdp_auto_wrap_policy": "NO_WRAP", "fsdp_sharding_strategy": "FULL_SHARD"}
+LOADS_ALL = {**SHARDED, "fsdp_cpu_ram_efficient_loading": False}
 
 
 def judged(data: dict[str, Any], kind: Kind = "accelerate", name: str = "config.json", **targets: str) -> list[Finding]:
@@ -94,8 +95,8 @@ def test_fp16_on_a_cpu(config: dict[str, Any], warned: bool) -> None:
     ("release", "config", "refused"),
     [
         ("0.20.3", launch(), False),
-        ("0.33.0", launch("FSDP", fsdp_config=FSDP), True),
-        ("0.34.2", launch("FSDP", fsdp_config=FSDP), False),
+        ("0.33.0", launch("FSDP", fsdp_config=SHARDED), True),
+        ("0.34.2", launch("FSDP", fsdp_config=SHARDED), False),
         ("0.26.1", launch("DEEPSPEED", deepspeed_config={"zero_stage": 2}), True),
         ("0.30.1", launch("DEEPSPEED", deepspeed_config={"zero_stage": 2}), False),
         ("1.3.0", launch(), False),
@@ -118,17 +119,17 @@ def test_fp8_release_by_release(release: str, config: dict[str, Any], refused: b
     assert bool(codes(config, accelerate=release)) is refused
 
 
-@pytest.mark.parametrize(
-    ("kind", "block", "backend", "refused"),
-    [
-        ("FSDP", FSDP, "AO", True),
-        ("FSDP", LOADS_ALL, "AO", False),
-        ("FSDP", FSDP, "TE", False),
-        ("FSDP", LOADS_ALL, "MSAMP", True),
-        ("DEEPSPEED", {"zero_stage": 3}, "MSAMP", True),
-        ("DEEPSPEED", {"zero_stage": 2}, "MSAMP", False),
-        ("DEEPSPEED", {"zero_stage": 3}, "AO", False),
-    ],
+@table(
+    """kind, block, backend, refused
+FSDP, SHARDED, AO, yes
+FSDP, LOADS_ALL, AO, no
+FSDP, SHARDED, TE, no
+FSDP, LOADS_ALL, MSAMP, yes
+DEEPSPEED, {zero_stage: 3}, MSAMP, yes
+DEEPSPEED, {zero_stage: 2}, MSAMP, no
+DEEPSPEED, {zero_stage: 3}, AO, no""",
+    SHARDED=SHARDED,
+    LOADS_ALL=LOADS_ALL,
 )
 @pytest.mark.parametrize("release", ["1.9.0", NEWEST])
 def test_backends_and_launchers(release: str, kind: str, block: dict[str, Any], backend: str, refused: bool) -> None:
@@ -137,48 +138,43 @@ def test_backends_and_launchers(release: str, kind: str, block: dict[str, Any], 
     assert ("PRC011" in codes(config, accelerate=release)) is refused
 
 
-@pytest.mark.parametrize(
-    ("backend", "key", "value", "refused"),
-    [
-        ("TE", "margin", "3", False),
-        ("TE", "margin", True, True),
-        ("AO", "margin", "x", False),
-        ("TE", "amax_history_len", 1000.0, True),
-        ("TE", "fp8_format", "hybrid", False),
-        ("TE", "format", "E3M4", True),
-        ("TE", "amax_compute_algo", "MAX", False),
-        ("TE", "use_autocast_during_eval", "maybe", True),
-        ("MSAMP", "opt_level", "o2", True),
-        ("TE", "opt_level", "o2", False),
-        ("AO", "pad_inner_dim", "maybe", True),
-        ("AO", "override_linear_precision", ["a", "b", "c"], False),
-        ("AO", "override_linear_precision", {"a": 1}, True),
-        ("TE", "override_linear_precision", "nnn", False),
-        ("TE", "override_linear_precision", [None, None, None], True),
-        ("te", "margin", 1, True),
-        ("NO", "margin", 1, False),
-    ],
-)
+@table("""backend, key, value, refused
+TE, margin, '3', no
+TE, margin, yes, yes
+AO, margin, x, no
+TE, amax_history_len, 1000.0, yes
+TE, fp8_format, hybrid, no
+TE, format, E3M4, yes
+TE, amax_compute_algo, MAX, no
+TE, use_autocast_during_eval, maybe, yes
+MSAMP, opt_level, o2, yes
+TE, opt_level, o2, no
+AO, pad_inner_dim, maybe, yes
+AO, override_linear_precision, [a, b, c], no
+AO, override_linear_precision, {a: 1}, yes
+TE, override_linear_precision, nnn, no
+TE, override_linear_precision, [~, ~, ~], yes
+te, margin, 1, yes
+'NO', margin, 1, no""")
 def test_values_of_the_block(backend: str, key: str, value: Any, refused: bool) -> None:
     config = launch(fp8_config={"backend": backend, key: value})
     assert ("PRC010" in codes(config)) is refused
 
 
-@pytest.mark.parametrize(
-    ("release", "backend", "key", "value", "severity"),
-    [
-        (NEWEST, "TE", "amax_history_length", 1024, "warning"),
-        (NEWEST, "TE", "opt_level", "O1", "warning"),
-        (NEWEST, "TE", "margin", 3, None),
-        (NEWEST, "AO", "margin", 3, "warning"),
-        (NEWEST, "AO", "margin", 0, "info"),
-        (NEWEST, "TE", "use_mxfp8_block_scaling", True, None),
-        ("1.10.1", "TE", "use_mxfp8_block_scaling", True, "warning"),
-        ("1.12.0", "AO", "pad_inner_dim", False, "warning"),
-        ("1.3.0", "TE", "margin", 3, "warning"),
-        ("1.3.0", "TE", "margin", 0, "info"),
-        ("1.7.0", "TE", "margin", 3, "warning"),
-    ],
+@table(
+    """release, backend, key, value, severity
+NEWEST, TE, amax_history_length, 1024, warning
+NEWEST, TE, opt_level, O1, warning
+NEWEST, TE, margin, 3, ~
+NEWEST, AO, margin, 3, warning
+NEWEST, AO, margin, 0, info
+NEWEST, TE, use_mxfp8_block_scaling, yes, ~
+1.10.1, TE, use_mxfp8_block_scaling, yes, warning
+1.12.0, AO, pad_inner_dim, no, warning
+1.3.0, TE, margin, 3, warning
+1.3.0, TE, margin, 0, info
+1.7.0, TE, margin, 3, warning""",
+    NEWEST=NEWEST,
 )
 def test_keys_that_nothing_reads(release: str, backend: str, key: str, value: Any, severity: str | None) -> None:
     config = launch(fp8_config={"backend": backend, key: value})
@@ -200,17 +196,13 @@ def test_every_row_of_the_table_applies_somewhere() -> None:
         assert set(row.get("when", {})) <= known
 
 
-@pytest.mark.parametrize(
-    ("data", "refused", "warned"),
-    [
-        ({"backend": "AO", "pad_inner_dim": "maybe"}, True, False),
-        ({"amax_history_len": "x"}, True, False),
-        ({"backend": "AO", "amax_history_len": "x"}, False, True),
-        ({"fp8_backend": "te"}, True, False),
-        ({"backend": "TE", "optimization_level": "O1"}, False, True),
-        ({"opt_level": "O1"}, False, False),
-    ],
-)
+@table("""data, refused, warned
+{backend: AO, pad_inner_dim: maybe}, yes, no
+{amax_history_len: x}, yes, no
+{backend: AO, amax_history_len: x}, no, yes
+{fp8_backend: te}, yes, no
+{backend: TE, optimization_level: O1}, no, yes
+{opt_level: O1}, no, no""")
 def test_a_lone_file(data: dict[str, Any], refused: bool, warned: bool) -> None:
     assert ("PRC020" in codes(data, kind="fp8")) is refused
     assert ("PRC021" in codes(data, "warning", kind="fp8")) is warned
@@ -219,33 +211,36 @@ def test_a_lone_file(data: dict[str, Any], refused: bool, warned: bool) -> None:
 # --- torch.compile ---
 
 
-@pytest.mark.parametrize(
-    ("release", "kind", "block", "refused"),
-    [
-        (NEWEST, "MULTI_GPU", {"dynamo_backend": "Inductor"}, False),
-        (NEWEST, "MULTI_GPU", {"dynamo_backend": False}, True),
-        (NEWEST, "MULTI_GPU", {"dynamo_backend": None}, False),
-        (NEWEST, "MULTI_GPU", {"dynamo_backend": "torhchxla_trace_once"}, True),
-        (NEWEST, "DEEPSPEED", {"dynamo_backend": "bogus"}, False),
-        ("1.12.0", "NO", {"dynamo_backend": "ipex"}, False),
-        ("1.13.0", "NO", {"dynamo_backend": "ipex"}, True),
-        ("0.23.0", "NO", {"dynamo_backend": "nvfuser"}, False),
-        ("0.24.1", "NO", {"dynamo_backend": "nvfuser"}, True),
-        (NEWEST, "NO", {"dynamo_mode": None}, True),
-        (NEWEST, "MULTI_GPU", {"dynamo_mode": None}, False),
-        (NEWEST, "MULTI_GPU", {"dynamo_use_dynamic": None}, True),
-        ("1.13.0", "MULTI_GPU", {"backend": "bogus"}, False),
-        ("1.14.0", "MULTI_GPU", {"backend": "bogus"}, True),
-    ],
+@table(
+    """release, kind, block, refused
+NEWEST, MULTI_GPU, {dynamo_backend: Inductor}, no
+NEWEST, MULTI_GPU, {dynamo_backend: false}, yes
+NEWEST, MULTI_GPU, {dynamo_backend: ~}, no
+NEWEST, MULTI_GPU, {dynamo_backend: torhchxla_trace_once}, yes
+NEWEST, DEEPSPEED, {dynamo_backend: bogus}, no
+1.12.0, 'NO', {dynamo_backend: ipex}, no
+1.13.0, 'NO', {dynamo_backend: ipex}, yes
+0.23.0, 'NO', {dynamo_backend: nvfuser}, no
+0.24.1, 'NO', {dynamo_backend: nvfuser}, yes
+NEWEST, 'NO', {dynamo_mode: ~}, yes
+NEWEST, MULTI_GPU, {dynamo_mode: ~}, no
+NEWEST, MULTI_GPU, {dynamo_use_dynamic: ~}, yes
+1.13.0, MULTI_GPU, {backend: bogus}, no
+1.14.0, MULTI_GPU, {backend: bogus}, yes""",
+    NEWEST=NEWEST,
 )
 def test_values_for_the_compiler(release: str, kind: str, block: dict[str, Any], refused: bool) -> None:
     config = launch(kind, "bf16", dynamo_config=block)
     assert ("PRC030" in codes(config, accelerate=release)) is refused
 
 
-@pytest.mark.parametrize(
-    ("value", "refused"), [("NO", False), ("no", False), ("inductor", False), (False, True), (None, False), ("x", True)]
-)
+@table("""value, refused
+'NO', no
+'no', no
+inductor, no
+no, yes
+~, no
+x, yes""")
 def test_the_old_spelling_of_the_backend(value: Any, refused: bool) -> None:
     config = launch(precision="bf16", dynamo_backend=value)
     assert ("PRC030" in codes(config)) is refused
@@ -254,35 +249,27 @@ def test_the_old_spelling_of_the_backend(value: Any, refused: bool) -> None:
 # --- bitsandbytes ---
 
 
-@pytest.mark.parametrize(
-    ("data", "refused"),
-    [
-        ({"load_in_8bit": True, "llm_int8_skip_modules": ["lm_head"], "llm_int8_threshold": 6}, True),
-        ({"load_in_8bit": True, "llm_int8_skip_modules": ["lm_head"], "llm_int8_threshold": 6.0}, False),
-        ({"load_in_8bit": True, "skip_modules": ["lm_head"], "llm_int8_threshold": 6}, False),
-        ({"load_in_4bit": True, "bnb_4bit_compute_dtype": "bfloat16"}, False),
-        ({"load_in_4bit": True, "bnb_4bit_compute_dtype": "bf16"}, False),
-        ({"load_in_4bit": True, "bnb_4bit_compute_dtype": "bf-16"}, True),
-        ({"load_in_4bit": True, "bnb_4bit_compute_dtype": "bf16", "llm_int8_skip_modules": ["x"]}, True),
-        ({"load_in_4bit": True, "bnb_4bit_compute_dtype": "torch.bfloat16", "quant_method": "bitsandbytes"}, True),
-        ({"load_in_4bit": True, "load_in_8bit": True}, True),
-        ({"load_in_4bit": "true"}, True),
-        ({"quant_method": "gptq", "bits": 4, "load_in_4bit": "true"}, False),
-    ],
-)
+@table("""data, refused
+{load_in_8bit: true, llm_int8_skip_modules: [lm_head], llm_int8_threshold: 6}, yes
+{load_in_8bit: true, llm_int8_skip_modules: [lm_head], llm_int8_threshold: 6.0}, no
+{load_in_8bit: true, skip_modules: [lm_head], llm_int8_threshold: 6}, no
+{load_in_4bit: true, bnb_4bit_compute_dtype: bfloat16}, no
+{load_in_4bit: true, bnb_4bit_compute_dtype: bf16}, no
+{load_in_4bit: true, bnb_4bit_compute_dtype: bf-16}, yes
+{load_in_4bit: true, bnb_4bit_compute_dtype: bf16, llm_int8_skip_modules: [x]}, yes
+{load_in_4bit: true, bnb_4bit_compute_dtype: torch.bfloat16, quant_method: bitsandbytes}, yes
+{load_in_4bit: true, load_in_8bit: true}, yes
+{load_in_4bit: 'true'}, yes
+{quant_method: gptq, bits: 4, load_in_4bit: 'true'}, no""")
 def test_quantization_files(data: dict[str, Any], refused: bool) -> None:
     assert bool(codes(data, kind="quantization")) is refused
 
 
 # BnbQuantizationConfig refuses these; BitsAndBytesConfig passes over every field that it does not have
-@pytest.mark.parametrize(
-    "data",
-    [
-        {"load_in_4bit": True, "skip_modules": "lm_head"},
-        {"load_in_4bit": True, "keep_in_fp32_modules": ["x"], "bits": 4},
-        {"skip_modules": ["lm_head"], "torch_dtype": "fp16"},
-    ],
-)
+@table("""data
+{load_in_4bit: true, skip_modules: lm_head}
+{load_in_4bit: true, keep_in_fp32_modules: [x], bits: 4}
+{skip_modules: [lm_head], torch_dtype: fp16}""")
 @pytest.mark.parametrize("release", ["0.24.1", "1.15.0"])
 def test_a_file_for_accelerate_that_transformers_takes(data: dict[str, Any], release: str) -> None:
     assert codes(data, kind="quantization", accelerate=release) == set()
@@ -302,17 +289,16 @@ def test_before_accelerate_had_such_a_class() -> None:
     assert codes(data, kind="quantization", accelerate="0.20.3") == {"PRC050"}
 
 
-@pytest.mark.parametrize(
-    ("value", "expected", "better"),
-    [
-        ("bf16", quantization.TORCH_NAME, "bfloat16"),
-        ("torch.float16", quantization.TORCH_NAME, "float16"),
-        ("bfloat16", "fp32, fp16 or bf16", "bf16"),
-        ("half", "fp32, fp16 or bf16", "fp16"),
-        ("float128", quantization.TORCH_NAME, None),
-        (6, "a number with a decimal point", 6.0),
-        (True, "a number with a decimal point", None),
-    ],
+@table(
+    """value, expected, better
+bf16, TORCH_NAME, bfloat16
+torch.float16, TORCH_NAME, float16
+bfloat16, 'fp32, fp16 or bf16', bf16
+half, 'fp32, fp16 or bf16', fp16
+float128, TORCH_NAME, ~
+6, a number with a decimal point, 6.0
+yes, a number with a decimal point, ~""",
+    TORCH_NAME=quantization.TORCH_NAME,
 )
 def test_dtypes_by_their_other_name(value: Any, expected: str, better: Any) -> None:
     assert quantization.meant(value, expected) == better

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.tables import table
 
 from distributed_training_backends.api import default_targets, validate_text
 from distributed_training_backends.fix import splice
@@ -65,9 +66,13 @@ def test_inline_deepspeed_without_zero_points_at_the_block() -> None:
 
 
 # 5.24.0: an empty value is none, anything else is opened as a file
-@pytest.mark.parametrize(
-    ("value", "refused"), [(False, False), ([], False), (True, True), ([1], True), (5, True), ("ds.json", False)]
-)
+@table("""value, refused
+no, no
+[], no
+yes, yes
+[1], yes
+5, yes
+ds.json, no""")
 def test_deepspeed_argument_is_a_mapping_or_a_path(value: object, refused: bool) -> None:
     found = judged({"output_dir": "o", "deepspeed": value})
     assert ([item.code for item in found if item.severity is Severity.ERROR] == ["TRN020"]) is refused

@@ -9,6 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.strategies import YAML_TOKENS, damaged, pointers, yaml_documents, yaml_soups
+from tests.tables import table
 
 from distributed_training_backends.sources.comments import ignores
 from distributed_training_backends.sources.document import Document
@@ -163,23 +164,19 @@ def test_duplicate_keys_keep_the_last_and_name_the_overridden_one() -> None:
     assert document.raw("a", "d") == "1"
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("no", False),
-        ("NO", False),
-        ("off", False),
-        ("'no'", "no"),
-        ("1e8", "1e8"),
-        ("1.0e+8", 100000000.0),
-        ("010", 8),
-        ("1:30", 90),
-        ("~", None),
-        ("0x10", 16),
-        ("1_000", 1000),
-        (".5", 0.5),
-    ],
-)
+@table("""text, value
+'no', no
+'NO', no
+'off', no
+'''no''', 'no'
+1e8, 1e8
+'1.0e+8', 100000000.0
+'010', 8
+'1:30', 90
+'~', ~
+'0x10', 16
+'1_000', 1000
+'.5', 0.5""")
 def test_the_words_of_yaml_1_1_stay_to_be_seen(text: str, value: object) -> None:
     document = parse(f"key: {text}\n")
     assert document.data == {"key": value}
@@ -240,10 +237,12 @@ def test_what_pyyaml_refuses_is_told_in_its_words(text: str, position: tuple[int
     assert document.position(first.extent.start) == position
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [("", "empty"), (" \n", "empty"), ("# x\n", "empty"), ("- a\n", "not-a-mapping"), ("x", "not-a-mapping")],
-)
+@table(r"""text, name
+'', empty
+" \n", empty
+"# x\n", empty
+"- a\n", not-a-mapping
+x, not-a-mapping""")
 def test_texts_that_are_no_mapping(text: str, name: str) -> None:
     document = parse(text)
     assert document.parsed
