@@ -49,7 +49,7 @@ def reference() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def versions() -> dict[str, str]:
-    return sections((PAGES / "versions.md").read_text("utf-8"))
+    return sections(spelled_out((PAGES / "versions.md").read_text("utf-8")))
 
 
 @pytest.mark.parametrize("name", MAKERS)

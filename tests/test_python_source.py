@@ -1,7 +1,5 @@
 """Scripts and notebooks: which calls are seen, what is known of their values, and where they stand."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -2,7 +2,6 @@
 
 import argparse
 import ast
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -69,12 +68,15 @@ def _released(start: str, end: str | None, first: str) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The lines of a table, without the columns that are empty in every row and the empty cells at the end of a row."""
+    """The lines of a table, without columns that are empty in every row, empty cells at a row's end, and spaces."""
     kept = [column for column in range(len(head)) if column == 0 or any(row[column] for row in rows)]
-    yield f"| {' | '.join(head[column] for column in kept)} |"
+    yield f"|{'|'.join(head[column] for column in kept)}|"
     yield f"|{'---|' * len(kept)}"
     for row in rows:
-        yield re.sub(r"(?: \| )+ \|$", " |", f"| {' | '.join(row[column] for column in kept)} |")
+        cells = [row[column] for column in kept]
+        while not cells[-1]:
+            cells.pop()
+        yield f"|{'|'.join(cells)}|"
 
 
 def section(

@@ -6,8 +6,6 @@ Each result has to validate without findings that its source did not have, to be
 the same where it claims so. FSDP1 files are also given to `accelerate to-fsdp2`, and files go there and back.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -4,8 +4,6 @@ What the script leaves open must not be judged. A rule that asks for such a valu
 not seen, ends with `OpenValueError` and says nothing; rules about single settings see only those that are known.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple

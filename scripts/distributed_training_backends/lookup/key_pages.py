@@ -1,4 +1,4 @@
-"""The pages of keys and of the API as look-up reads them: with the names in full that their tables abbreviate.
+"""The generated pages as look-up reads them: with room in their tables, and the names in full that these abbreviate.
 
 A key that begins with a point belongs to the block of its section, and a flag stands for a key and a variable by the
 rule above the table, unless its row names others.
@@ -7,7 +7,7 @@ rule above the table, unless its row names others.
 import re
 from collections.abc import Iterator
 
-PAGES = ("references/api-reference.md", "references/config-keys.md")
+PAGES = ("references/api-reference.md", "references/config-keys.md", "references/versions.md")
 _BLOCK = re.compile(r"#+ DeepSpeed: ([\w.]+)$")
 _RULE = re.compile(r"`--(\w*)x` is the key `([\w.]+)x`(?: and the variable `(\w*)X`)? too\.")
 _FLAG = re.compile(r"`--(\w+)`")
@@ -23,7 +23,7 @@ def spelled_out(text: str) -> str:
 def _lines(text: str) -> Iterator[str]:
     block, column = "", 0
     rule: re.Match[str] | None = None
-    for line in text.split("\n"):
+    for line in map(_roomy, text.split("\n")):
         if line.startswith("#"):
             rule = None if ": part " not in line else rule
             block = found[1] if (found := _BLOCK.match(line)) else ""
@@ -36,6 +36,12 @@ def _lines(text: str) -> Iterator[str]:
             yield _with_others(line, column, rule)
             continue
         yield line.replace("| `.", f"| `{block}.", 1) if block else line
+
+
+def _roomy(line: str) -> str:
+    """The row of a table with spaces beside its bars."""
+    row = line.startswith("|") and not line.startswith("|---")
+    return f"| {' | '.join(_CELL.split(line)[1:-1])} |" if row else line
 
 
 def _with_others(line: str, column: int, rule: re.Match[str]) -> str:

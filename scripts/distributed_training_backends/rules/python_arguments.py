@@ -1,7 +1,5 @@
 """PYS rules about the names in plugin calls: classes, arguments and members that a release has or lacks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..flow.script import DATA, Call, Script, positional

@@ -1,7 +1,5 @@
 """How the constructors of Accelerate read single arguments: what each of them should be, where it is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """PYS rules about what a script does with its plugins: handlers, trackers, prepare, saving, Local SGD."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -4,8 +4,6 @@ A condition names an argument and says what it has to be: `given`, `in`, `not_in
 `not_word`, `lacks` (a mapping without this key). What the script leaves open meets no condition.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 

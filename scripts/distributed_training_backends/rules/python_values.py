@@ -1,7 +1,5 @@
 """PYS rules about the values in plugin calls, and about arguments that do not go together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the objects of a script are, by how they are made: models, optimizers, schedulers and data loaders."""
 
-from __future__ import annotations
-
 import ast
 import re
 
