@@ -66,7 +66,7 @@ def judge(units: Sequence[Unit], options: Options) -> Iterator[FileReport]:
     named = {unit.companion.path: unit for unit in units if unit.companion}
     found: dict[str, list[Finding]] = {path: [] for path in (*given, *named)}
     for unit in units:
-        for finding in unit_findings(unit, options) if unit.alone else ():
+        for finding in unit_findings(unit, options, tuple(given.values())) if unit.alone else ():
             path = finding.place.path
             # to its author the file is what it looks like, and is mended as such
             foreign = unit.companion is not None and path != unit.document.path and path in given
@@ -82,15 +82,15 @@ def judge(units: Sequence[Unit], options: Options) -> Iterator[FileReport]:
             yield report(companion, findings, options)._replace(named_by=named[path].document.path, text=shown)
 
 
-def unit_findings(unit: Unit, options: Options) -> Iterator[Finding]:
-    """The findings of one unit."""
+def unit_findings(unit: Unit, options: Options, beside: Sequence[Document] = ()) -> Iterator[Finding]:
+    """The findings of one unit; a script is judged with what else was given."""
     document, companion = unit.document, unit.companion
     targets, context = options.targets, options.context
     if document.kind == "deepspeed":
         yield from deepspeed_findings(document, options)
         return
     if document.kind == "python":
-        yield from script_findings(document, options)
+        yield from script_findings(document, options, beside)
         return
     inputs = cluster_inputs(document, targets, context) if document.kind == "accelerate" else lone_inputs(document)
     if document.kind == "trainer":
@@ -119,13 +119,13 @@ def deepspeed_findings(document: Document, options: Options) -> Iterator[Finding
     yield from by_reader[asked] if asked != "auto" else consumers.combine(document, by_reader)
 
 
-def script_findings(document: Document, options: Options) -> Iterator[Finding]:
+def script_findings(document: Document, options: Options, beside: Sequence[Document]) -> Iterator[Finding]:
     """The findings of a script: its calls, and the settings of the Trainer and of DeepSpeed in them."""
-    from .flow.script import Script  # with it comes what the classes of each release take
+    from .flow.script import script_of  # with it comes what the classes of each release take
     from .flow.script_parts import script_parts
 
-    script = Script(document, options.targets, options.context)
-    yield from run({"script": script}, options)
+    script = script_of(document, beside, options.targets, options.context)
+    yield from run({"script": script, "beside": script.launch}, options)
     for part in script_parts(script):
         yield from (finding for finding in run(part.inputs, options) if part.gives(finding.code))
 

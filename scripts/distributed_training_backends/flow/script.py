@@ -6,18 +6,21 @@ with the launch. Where that is not known, a field is as without the variable, an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple
 
 from ..knowledge import accelerate as knowledge
 from ..knowledge import accelerate_api as api
-from ..model import Context, Targets
+from ..model import Context, Pointer, Targets
+from ..model_effective import Setting
 from ..resources import load_json
-from ..sources.document import OPEN, At, Document
+from ..sources.document import OPEN, At, Document, Node
 from ..sources.python_values import Made, Symbol
+from .effective import run_of
+from .effective_run import arguments
+from .effective_variables import variables
 from .launch import Launch
-from .placement import LAUNCHERS
 
 DATA = "python_calls.json"
 Backend = Literal["deepspeed", "fsdp", "megatron", "other", "unknown"]
@@ -78,20 +81,32 @@ class Call:
         if source is None or value is not None:
             plain = parameter.default if parameter else None
             return Field(value if given else plain, given)
-        set_to = self.script.variables
-        known = next((set_to[one] for one in source.variables if one in set_to), None)
         kind = parameter.type if parameter else ""
-        if known is not None:
-            return Field(typed(known, kind), given)
+        if (known := self.launcher_sets(name)) is not None:
+            return Field(OPEN if known.state == "open" else typed(known.value, kind), given)
         otherwise = typed(source.otherwise, kind) if source.known else OPEN
         return Field(otherwise, given, () if self.script.launched else source.variables)
 
+    def launcher_sets(self, name: str) -> Setting | None:
+        """The variable that the launcher sets and the class reads for a field, if there is one."""
+        source = api.sources(self.name, self.script.release).get(name)
+        names = source.variables if source else ()
+        return next((found for one in names if (found := self.script.exported.get(one))), None)
+
 
 class Script:
-    """The calls of one script. `launch` is what starts it, where that is known."""
+    """The calls of one script. `launch` is what starts it and `exported` the variables that this sets, where known."""
 
-    def __init__(self, document: Document, targets: Targets, context: Context, launch: Launch | None = None) -> None:
+    def __init__(
+        self,
+        document: Document,
+        targets: Targets,
+        context: Context,
+        launch: Launch | None = None,
+        exported: Mapping[str, Setting] | None = None,
+    ) -> None:
         self.document, self.targets, self.context, self.launch = document, targets, context, launch
+        self.exported = exported or {}
         self.release = targets.accelerate
 
     @property
@@ -104,6 +119,15 @@ class Script:
         """Every call of a class or function that is known here, in the order of the text."""
         return [Call(self, place) for place in range(len(self.document.data["calls"]))]
 
+    @cached_property
+    def nodes(self) -> list[dict[Pointer, Node]]:
+        """Where the entries of each call stand."""
+        found: list[dict[Pointer, Node]] = [{} for _ in self.calls]
+        for pointer, node in self.document.nodes.items():
+            if pointer[0] == "calls" and isinstance(pointer[1], int):
+                found[pointer[1]][pointer] = node
+        return found
+
     def of(self, *names: str) -> Iterator[Call]:
         """The calls of some classes or functions."""
         return (call for call in self.calls if call.name in names)
@@ -111,11 +135,6 @@ class Script:
     def made_by(self, value: Any) -> Call | None:
         """The call that makes an object."""
         return self.calls[value.call] if isinstance(value, Made) else None
-
-    @cached_property
-    def variables(self) -> Mapping[str, Any]:
-        """The variables that the launcher sets, with the values that their readers make of them."""
-        return launched_variables(self.launch) if self.launch is not None else {}
 
     @cached_property
     def wrappers(self) -> dict[str, Call]:
@@ -131,15 +150,33 @@ class Script:
 
     @property
     def backend(self) -> Backend:
-        """Who wraps the models: what the script passes, else what the launcher says; unknown where neither is."""
-        for argument, backend in PLUGINS.items():
-            if argument in self.wrappers:
-                return backend
-        if any(call.open or call.given.get(name) is OPEN for call in self.of("Accelerator") for name in PLUGINS):
+        """Who wraps the models. A plugin of DeepSpeed decides, then the launcher's DeepSpeed, then other plugins; a
+        single process is not wrapped by FSDP or Megatron-LM. Unknown where the script or the launcher leave it open."""
+        route = self.launch.route if self.launch is not None else None
+        if "deepspeed_plugin" in self.wrappers or route == "deepspeed":
+            return "deepspeed"
+        passed = [value for call in self.of("Accelerator") for value in map(call.given.get, PLUGINS)]
+        if OPEN in passed or any(call.open for call in self.of("Accelerator")):
             return "unknown"
-        if self.launch is None:
-            return "other" if self.context.launched else "unknown"
-        return next((backend for backend in PLUGINS.values() if backend == self.launch.route), "other")
+        if route == "simple":
+            return "other"
+        for name in ("megatron_lm_plugin", "fsdp_plugin"):
+            if name in self.wrappers or route == PLUGINS[name]:
+                return PLUGINS[name]
+        return "other" if self.launched else "unknown"
+
+
+def script_of(document: Document, beside: Sequence[Document], targets: Targets, context: Context) -> Script:
+    """A script with the launcher that was given beside it, if there is one and no more."""
+    launchers = [one for one in beside if one.kind == "accelerate" or one.get("launcher") == "accelerate"]
+    kinds = [one.kind for one in launchers]
+    if not launchers or len(kinds) > len(set(kinds)):
+        return Script(document, targets, context)
+    environment = [one for one in beside if one.kind == "environment"]
+    run = run_of([*launchers, *environment], targets.accelerate, context)
+    if run is None:
+        return Script(document, targets, context)
+    return Script(document, targets, context, run.launch, variables(run, arguments(run)))
 
 
 @lru_cache(maxsize=256)
@@ -147,24 +184,6 @@ def positional(name: str, release: str) -> tuple[str, ...]:
     """The order of the arguments of a class or function, as far as it is known for a release."""
     known = api.parameters(name, release)
     return tuple(one for one in load_json(DATA)["positional"].get(name, ()) if not known or one in known)
-
-
-def launched_variables(launch: Launch) -> dict[str, Any]:
-    """What the launcher exports of the options that are set: truth and numbers as such, everything else as text."""
-    known = knowledge.for_release(launch.release)
-    found: dict[str, Any] = {}
-    functions = {name for start in LAUNCHERS[launch.route] for name in known.calls(start)}
-    for function in functions:
-        for option, names in known.exports_of(function).items():
-            given = launch.arguments.get(option)
-            value = given.value if given else None
-            if value is not None:
-                found |= dict.fromkeys(names, value)
-    if launch.route != "fsdp":
-        found = {name: value for name, value in found.items() if not name.startswith("FSDP_")}
-    if not launch.uses_parallelism:
-        found = {name: value for name, value in found.items() if not name.startswith("PARALLELISM_CONFIG_")}
-    return found
 
 
 def typed(value: Any, kind: str) -> Any:

@@ -21,7 +21,7 @@ SINGLE = frozenset(f"TRN0{number}" for number in (10, 14, 20, 21, 22)) | frozens
     f"DSP0{number:02}" for number in (4, 5, 6, 7, 8, 10, 11)
 )
 # A script has rules of its own for names, and takes objects where a file cannot.
-NEVER = frozenset({"TRN011", "TRN012", "TRN045"})
+NEVER = frozenset({"TRN011", "TRN012"})
 FILLED_LATER = ("DSP02", "DSP054")  # a script often fills these in: plugin.deepspeed_config["…"] = …
 NAMES = ("TRN010", "TRN013", "TRN014")
 
@@ -115,7 +115,10 @@ def plugin_parts(call: Call, script: Script) -> Iterator[Part]:
 
 def part_of(call: Call, base: Pointer, kind: Kind, known_only: bool, open_: bool) -> Document:
     """A mapping of the script as a document: what is known of it, or all of it with open questions."""
-    part = call.script.document.part(*base, kind=kind)
+    depth = len(base)
+    nodes = {where[depth:]: node for where, node in call.script.nodes[call.place].items() if where[:depth] == base}
+    whole = call.script.document
+    part = whole.with_defects(data=whole.get(*base), nodes=nodes, kind=kind, outer=(whole, base))
     data = part.data
     if kind == "trainer":
         data = {**{name: call.given[name] for name in call.given if name not in data}, **data}

@@ -35,6 +35,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "python_arguments": ("script",),
     "python_values": ("script",),
     "python_run": ("script",),
+    "cross_script": ("beside",),
     "deepspeed_text": ("deepspeed",),
     "deepspeed_keys": ("deepspeed",),
     "deepspeed_values": ("deepspeed",),

@@ -9,7 +9,7 @@ from ..knowledge import transformers
 from ..model import Applicability, Severity
 from ..resources import load_json
 from ..sources.document import At
-from ..versions import describe, parse
+from ..versions import describe, in_span, parse
 from .python_tables import weighed
 from .registry import Hit, Operation, Repair, rule
 from .suggest import closest, did_you_mean, named, shown
@@ -97,7 +97,8 @@ def argument_of_another_release(script: Script) -> Iterator[Hit]:
             if spans := owners_spans(call.name, name):
                 advice = load_json(DATA)["instead"].get(call.name, {}).get(name)
                 text = f"{call.name} of accelerate {script.release} has no argument {name}"
-                text += f" (it {life(spans, script.release)}); {advice or 'remove it'}"
+                advice = advice or ("" if parse(spans[0][0]) > parse(script.release) else "remove it")
+                text += f" (it {life(spans, script.release)})" + (f"; {advice}" if advice else "")
                 yield weighed(call, Hit(call.at(name, "key"), text))
 
 
@@ -163,13 +164,14 @@ def member_of_another_release(script: Script) -> Iterator[Hit]:
     """A member of one of Accelerate's enumerations that this release does not have.
 
     The line ends in an AttributeError; a warning where it may not be reached. `DistributedType.TPU` is `XLA` since
-    0.28.0. Source: 1.15.0, utils/dataclasses.py, `DistributedType`.
+    0.28.0, and went with 1.0.0. Source: 1.15.0, utils/dataclasses.py, `DistributedType`.
     """
     for place, one in enumerate(script.document.data["members"]):
         members = knowledge.for_release(script.release).enum(one["enum"])
-        if members and one["member"] not in members:
+        alias = one["member"] == "TPU" and in_span(script.release, "0.28.0", "0.34.99")  # another name of XLA there
+        if members and one["member"] not in members and not alias:
             spans = knowledge.spans("enums", one["enum"], one["member"])
-            near = "XLA" if one["member"] == "TPU" else closest(one["member"], members)
+            near = "XLA" if one["member"] == "TPU" else None if spans else closest(one["member"], members)
             when = f" (it {life(spans, script.release)})" if spans else ""
             text = f"{one['enum']} of accelerate {script.release} has no member {shown(one['member'])[1:-1]}{when}"
             severity = None if one["sure"] else Severity.WARNING

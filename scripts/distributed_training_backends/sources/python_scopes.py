@@ -13,6 +13,7 @@ from typing import NamedTuple
 LONGEST_CHAIN = 20  # names that stand for names; more than any script has, and an end to `a = b; b = a`
 _MAIN = re.compile(r"is_main_process|is_local_main_process|is_world_process_zero|on_(?:local_)?main_process")
 _CONDITIONAL = re.compile(r"version|signature|hasattr|is_accelerate_available", re.IGNORECASE)
+_EXPECTED = re.compile(r"\braises|assertRaises|\bsuppress\b")
 # methods that leave a list or a mapping as it is
 _READERS = frozenset({"get", "keys", "values", "items", "copy", "index", "count"})
 _HARMLESS = frozenset({"print", "len", "str", "repr", "list", "dict", "sorted", "isinstance", "type"})
@@ -140,6 +141,8 @@ class Walk:
                 scope.elsewhere[name] = home or scope.module
         elif isinstance(node, ast.ExceptHandler) and node.name:
             scope.bind(node.name)
+        elif isinstance(node, ast.With) and any(_EXPECTED.search(words(one.context_expr)) for one in node.items):
+            guard = guard._replace(conditional=True)
         elif isinstance(node, (ast.BoolOp, ast.IfExp)):
             guard = guard._replace(branch=True)
         elif isinstance(node, ast.Try) and any(map(swallows, node.handlers)):
