@@ -113,8 +113,9 @@ def example_lines(example: Example, same_as: str) -> Iterator[str]:
         yield from (f"As in [{same_as}](#{same_as.lower()}).", "")
         return
     for number, (name, text) in enumerate(example.files):
-        named = () if name == NAMES[language(name)] else (name,)
-        yield f"```{shlex.join([language(name), *named, *(() if number else example.options)])}\n{text}```"
+        options = () if number else example.options
+        plain = name == NAMES[language(name)] and not (options and options[0][0] != "-")
+        yield f"```{shlex.join([language(name), *(() if plain else [name]), *options])}\n{text}```"
         yield ""
     if example.verdict == "bad":
         yield f"```{OUTPUT}\n{shortened(shown(example), example.files[0][0])}```"
