@@ -16,11 +16,11 @@ TOLD: Mapping[str, Mapping[str, str]] = {
     "accelerate.json": {
         "options": "launch flag",
         "fields": "config key",
-        "enums": "value of",
+        "enums": "value",
         "constants": "constant",
     },
-    "accelerate_api.json": {"parameters": "parameter of"},
-    "deepspeed.json": {"keys": "key", "removed": "refusal of"},
+    "accelerate_api.json": {"parameters": "parameter"},
+    "deepspeed.json": {"keys": "key", "removed": "refusal"},
     "transformers.json": {
         "training_arguments": "training argument",
         "fsdp_config": "key of `fsdp_config`",
@@ -80,17 +80,17 @@ def is_gone(change: Change, release: str) -> bool:
 
 
 def listed(verb: str, noun: str, found: Sequence[Change], release: str) -> Iterator[str]:
-    """Lines that list names, those of one owner together; of a new class or function the name alone."""
+    """Lines that list names; of a new class or function the name alone, and of a new block."""
     groups: dict[str, list[str]] = defaultdict(list)
     blocks = {change.path[1] for change in found} if noun == "key" else set()
     for change in found:
         owner = change.path[1]
-        if noun == "parameter of" and verb == "new" and first_seen(owner) == release:
+        if noun == "parameter" and verb == "new" and first_seen(owner) == release:
             groups["class or function"].append(owner)
         elif not any(owner.startswith(f"{block}.") for block in blocks) and not has_flag(verb, change, release):
-            groups[about(noun, change)].append(name_of(change))
-    for subject, names in groups.items():
-        yield f"{verb} {subject}: {braced(dict.fromkeys(names))}"
+            of_sagemaker = " for SageMaker" if owner == "SageMakerConfig" else ""
+            groups[noun + of_sagemaker].append(f"{owner}." * (noun in ("value", "parameter")) + name_of(change))
+    yield from (f"{verb} {subject}: {braced(dict.fromkeys(names))}" for subject, names in groups.items())
 
 
 def has_flag(verb: str, change: Change, release: str) -> bool:
@@ -113,13 +113,6 @@ def braced(names: Iterable[str]) -> str:
         prefix if rest == [prefix] else f"{prefix}{rest[0] if len(rest) == 1 else '{' + ','.join(rest) + '}'}"
         for prefix, rest in groups.items()
     )
-
-
-def about(noun: str, change: Change) -> str:
-    owner = change.path[1]
-    if noun.endswith(" of") and len(change.path) > 2:
-        return f"{noun} {code(owner)}"
-    return f"{noun} for SageMaker" if owner == "SageMakerConfig" else noun
 
 
 @cache
