@@ -9,27 +9,22 @@ Nothing of a release is imported or run. What cannot be read off the source (whi
 stands in ``tools/deepspeed_curated.json.gz``, each fact with the line of source that it holds for.
 """
 
-import argparse
 import ast
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import packed
-import releases as pinned
 from extract_deepspeed_calls import Calls, removed
 from extract_deepspeed_models import Models
 from extract_deepspeed_package import Package
 from extract_deepspeed_reads import MISSING, Reads, trace
-from extraction import Facts, Tree, assignments, differences, dump, encode, facts_of
+from extraction import Facts, assignments
+from extraction_files import DataFile, main
 
-HERE = Path(__file__).parent
-DATA = "deepspeed.json"
-CURATED = HERE / "deepspeed_curated.json.gz"
-COMMAND = "python tools/extract_deepspeed.py --write"
-TABLES = ("keys", "sections", "removed", "optimizers", "schedulers")
+CURATED = Path(__file__).parent / "deepspeed_curated.json.gz"
 ARGUMENTS = {("optimizer", "params"), ("scheduler", "params")}
 KWARGS = {*ARGUMENTS, ("amp",)}
 OLD_NAMES = {"bfloat16": "bf16"}
@@ -168,60 +163,20 @@ def curated() -> Record:
     return content
 
 
-def extract(names: Iterable[str], locate: Callable[[str], Path]) -> dict[str, Facts]:
-    rows = curated()["facts"]
-    found = {name: release_facts(locate(name) / "deepspeed", rows) for name in names}
-    idle = [row["names"] for row in rows if "applied" not in row]
-    if len(found) == len(pinned.known("deepspeed")) and idle:
-        raise SystemExit(f"curated facts that hold in no release: {idle}")
-    return found
+ROWS = curated()["facts"]
 
 
-def document(by_release: dict[str, Facts]) -> Tree:
-    names = list(by_release)
-    made = f"made by `{COMMAND}` from the source archives of deepspeed {names[0]} to {names[-1]}, {len(names)} releases"
-    return {"provenance": made, "releases": names, **encode(by_release), "torch": curated()["torch"]}
+def idle() -> str:
+    """A line about curated facts that hold in no release, once all are read."""
+    names = [row["names"] for row in ROWS if "applied" not in row]
+    return f"curated facts that hold in no release: {names}" if names else ""
 
 
-def facts_in(content: Tree, release: str) -> Facts:
-    return facts_of({name: content[name] for name in ("pydantic", *TABLES)}, release)
+def facts(package: Path) -> Facts:
+    return release_facts(package, ROWS)
 
 
-def check(names: list[str], newest: int, locate: Callable[[str], Path]) -> list[str]:
-    """Lines on what differs between the committed data and a fresh extraction of the newest releases."""
-    text = packed.text_of(DATA)
-    content = json.loads(text)
-    lines = [] if content["releases"] == names else ["the data does not cover the pinned releases"]
-    lines += [] if content["torch"] == curated()["torch"] else ["torch: not what is curated"]
-    lines += [] if text == dump(content) else ["the data is not in the form that --write gives it"]
-    for name, fresh in extract(names[-newest:], locate).items():
-        lines += [f"{name}: {line}" for line in differences(facts_in(content, name), fresh)]
-    return lines
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Extract DeepSpeed's config knowledge from its releases.")
-    verb = parser.add_mutually_exclusive_group(required=True)
-    verb.add_argument("--check", action="store_true", help="compare the committed data with a fresh extraction")
-    verb.add_argument("--write", action="store_true", help="write the data file anew")
-    parser.add_argument("--newest", type=int, default=3, help="how many releases --check takes (default: 3)")
-    parser.add_argument("--sources", type=Path, help="folder with one unpacked release in each subfolder")
-    parser.add_argument("--cache", type=Path, default=Path(".oracle"), help="where fetched releases go")
-    options = parser.parse_args()
-    names = pinned.known("deepspeed")
-
-    def locate(release: str) -> Path:
-        if options.sources:
-            return Path(options.sources) / release
-        return pinned.source_tree("deepspeed", release, options.cache)
-
-    if options.write:
-        print(packed.save(DATA, dump(document(extract(names, locate)))))
-        return 0
-    lines = check(names, options.newest, locate)
-    print("\n".join(lines) or f"{DATA}: equal to a fresh extraction of {', '.join(names[-options.newest :])}")
-    return 1 if lines else 0
-
+FILES = (DataFile("deepspeed.json", "deepspeed", facts, constant={"torch": curated()["torch"]}, finished=idle),)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__.splitlines()[0], "tools/extract_deepspeed.py", FILES))

@@ -3,7 +3,7 @@
 import argparse
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ class DataFile:
     """A data file, the package that it is about, and how the facts of one release are found.
 
     ``facts`` gets the package's folder, or with ``archive`` the release's wheel; ``named`` is how the file calls a
-    release.
+    release. ``constant`` are branches that hold for every release, ``finished`` says what is wrong once all are read.
     """
 
     name: str
@@ -29,6 +29,8 @@ class DataFile:
     facts: Callable[[Path], Facts]
     named: Callable[[str], str] = unchanged
     archive: bool = False
+    constant: Tree = field(default_factory=dict)
+    finished: Callable[[], str] = str
 
     def extract(self, release: str, cache: Path, sources: Path | None) -> Facts:
         if self.archive:
@@ -43,12 +45,14 @@ class DataFile:
         made = f"made by `python {command} --write` from {self.package} {read[0]} to {read[-1]}, {len(read)} releases"
         tree = encode({self.named(release): facts for release, facts in by_release.items()})
         exact = {} if names == read else {"read": dict(zip(names, read, strict=True))}
-        return {"provenance": made, "releases": names, **exact, **tree}
+        return {"provenance": made, "releases": names, **exact, **tree, **self.constant}
 
 
 def write(files: Sequence[DataFile], command: str, cache: Path, sources: Path | None) -> int:
     for file in files:
         by_release = {name: file.extract(name, cache, sources) for name in pinned.known(file.package)}
+        if wrong := file.finished():
+            raise SystemExit(wrong)
         print(packed.save(file.name, dump(file.content(by_release, command))))
     return 0
 
@@ -62,10 +66,12 @@ def check(files: Sequence[DataFile], newest: int, cache: Path, sources: Path | N
         known = pinned.known(file.package)
         if committed["releases"] != [file.named(release) for release in known]:
             lines.append(f"{file.name}: does not cover the pinned releases")
+        if any(committed[name] != branch for name, branch in file.constant.items()):
+            lines.append(f"{file.name}: {', '.join(file.constant)} is another one")
         if text != dump(committed):
             lines.append(f"{file.name}: not in the form that --write gives it")
         for release in known[-newest:]:
-            stated = facts_of(_facts(committed), file.named(release))
+            stated = facts_of(stated_in(file, committed), file.named(release))
             found = differences(stated, file.extract(release, cache, sources))
             lines += [f"{file.name} {release}: {line}" for line in found]
         if not lines:
@@ -74,8 +80,10 @@ def check(files: Sequence[DataFile], newest: int, cache: Path, sources: Path | N
     return 1 if lines else 0
 
 
-def _facts(content: Tree) -> Tree:
-    return {name: part for name, part in content.items() if isinstance(part, dict) and name != "read"}
+def stated_in(file: DataFile, content: Tree) -> Tree:
+    """The branches of a file that hold spans of releases."""
+    others = {"provenance", "releases", "read", *file.constant}
+    return {name: part for name, part in content.items() if name not in others}
 
 
 def main(description: str, command: str, files: Sequence[DataFile]) -> int:
