@@ -15,7 +15,7 @@ from typing import Any
 from tests.oracle import environment
 from tests.oracle.client import Answer, Oracle
 from tests.oracle.effective import MISSING, NOT_SETTINGS, documents, equal, question, theirs
-from tests.oracle.effective_runs import Drawn
+from tests.oracle.effective_runs import Drawn, upgrades
 
 from distributed_training_backends import api, effects
 from distributed_training_backends.model_effective import Change, Comparison, Setting
@@ -23,31 +23,6 @@ from distributed_training_backends.render.effective import change_line, finding_
 from distributed_training_backends.validate import Unit
 
 RELEASES = ("1.12.0", "1.13.0", "1.14.0", "1.15.0")
-FSDP2 = {"distributed_type": "FSDP", "num_processes": 4, "fsdp_config": {"fsdp_version": 2}}
-MEGATRON = {"distributed_type": "MEGATRON_LM", "num_processes": 4, "mixed_precision": "bf16"}
-CPU = {"distributed_type": "MULTI_CPU", "num_processes": 2, "use_cpu": True}
-FP8 = {"distributed_type": "MULTI_GPU", "num_processes": 2, "mixed_precision": "fp8"}
-SP = {"parallelism_config_sp_size": 2, "parallelism_config_dp_shard_size": 2}
-RUNS = {
-    "FSDP1": Drawn({"distributed_type": "FSDP", "num_processes": 4, "mixed_precision": "bf16"}),
-    "FSDP2 with checkpointing": Drawn(
-        {**FSDP2, "fsdp_config": {"fsdp_version": 2, "fsdp_activation_checkpointing": True}}
-    ),
-    "FSDP2 with tensor parallelism only": Drawn({**FSDP2, "parallelism_config": {"parallelism_config_tp_size": 4}}),
-    "FSDP2 with context and sequence parallelism": Drawn(
-        {**FSDP2, "parallelism_config": {"parallelism_config_cp_size": 2, "parallelism_config_sp_size": 2}}
-    ),
-    "Megatron-LM": Drawn({**MEGATRON, "megatron_lm_config": {"megatron_lm_tp_degree": 2}}),
-    "Megatron-LM with a key of 1.13": Drawn(
-        {**MEGATRON, "megatron_lm_config": {"megatron_lm_context_parallel_size": 4}}
-    ),
-    "processes on CPUs": Drawn(CPU),
-    "FP8 by torchao": Drawn({**FP8, "fp8_config": {"backend": "AO"}}),
-    "DeepSpeed with sequence parallelism": Drawn(
-        {"distributed_type": "DEEPSPEED", "num_processes": 4, "parallelism_config": SP}
-    ),
-    "one process": Drawn({"distributed_type": "NO", "dynamo_config": {"dynamo_backend": "eager"}}),
-}
 
 
 def compared(run: Drawn, before: str, after: str) -> Comparison:
@@ -98,10 +73,10 @@ def judged(comparison: Comparison, before: Answer, after: Answer) -> Iterator[tu
     yield from ((f"not told: {line}", False) for line in untold(was, now, ignored))
 
 
-def lines(oracles: dict[str, Oracle], upgrades: list[tuple[str, str]]) -> Iterator[tuple[str, str, str, bool]]:
+def lines(oracles: dict[str, Oracle], steps: list[tuple[str, str]]) -> Iterator[tuple[str, str, str, bool]]:
     """(run, upgrade, line, whether it holds) of everything."""
-    for name, run in RUNS.items():
-        for before, after in upgrades:
+    for name, run in upgrades().items():
+        for before, after in steps:
             answers = [oracles[release].ask(question(run)) for release in (before, after)]
             for line, good in judged(compared(run, before, after), *answers):
                 yield name, f"{before} -> {after}", line, good
@@ -110,14 +85,14 @@ def lines(oracles: dict[str, Oracle], upgrades: list[tuple[str, str]]) -> Iterat
 def main() -> int:
     """Print every line; with --quick of the whole way only."""
     way = [(RELEASES[0], RELEASES[-1])]
-    upgrades = way if "--quick" in sys.argv else [*pairwise(RELEASES), *way]
-    asked = {release for upgrade in upgrades for release in upgrade}
+    steps = way if "--quick" in sys.argv else [*pairwise(RELEASES), *way]
+    asked = {release for step in steps for release in step}
     oracles = {release: Oracle(environment.default(), "accelerate", release) for release in asked}
-    found = list(lines(oracles, upgrades))
+    found = list(lines(oracles, steps))
     for name, upgrade, line, good in found:
         print(f"{'ok ' if good else 'BAD'} {name}, {upgrade}: {line}")
     bad = sum(not good for *_, good in found)
-    print(f"{len(found)} lines on {len(RUNS)} runs, {bad} of them not confirmed")
+    print(f"{len(found)} lines on {len(upgrades())} runs, {bad} of them not confirmed")
     for oracle in oracles.values():
         oracle.__exit__(None, None, None)
     return int(bool(bad))

@@ -31,7 +31,8 @@ def fields(run: Run, variables: Variables, owner: str, title: str) -> Fields:
         names = source.variables if source else more_variables(run, f"{owner}.{name}")
         variable = read(run, variables, names, f"{owner}.{name}", parameter.type)
         argument = call.arguments.get(name) if call else None
-        made = Setting("", shaped(run, f"{owner}.{name}", parameter.type, default))
+        default = [default] * len(names) if len(names) > 1 else shaped(run, f"{owner}.{name}", parameter.type, default)
+        made = Setting("", default)
         found[name] = chosen(variable, argument, made, wins(run, owner, name))._replace(name=f"{title}.{name}")
         found[name] = unsure(call, argument, found[name])
     unread(run, owner, found)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..model_effective import Setting
+from .effective_plugins import number
 from .effective_run import Run, elastic, runs_deepspeed
 
 Arguments = Mapping[str, Setting]
@@ -37,9 +38,9 @@ def torchrun(run: Run, arguments: Arguments) -> Iterator[Setting]:
     several = is_count(machines.value) and machines.value > 1
     local = each(processes.value, machines.value) if several else processes.value
     yield processes.becomes(local, "torchrun.nproc_per_node")
-    nodes = int(machines.value) if several else from_variable(run, "nnodes", 1)
-    yield machines.becomes(nodes, "torchrun.min_nodes")
-    yield machines.becomes(nodes, "torchrun.max_nodes")
+    least, _, most = str(int(machines.value) if several else from_variable(run, "nnodes", 1)).partition(":")
+    yield machines.becomes(number(least), "torchrun.min_nodes")
+    yield machines.becomes(number(most or least), "torchrun.max_nodes")
     for name in COPIED:
         if name in arguments:
             yield arguments[name].becomes(arguments[name].value, f"torchrun.{name}")
@@ -85,9 +86,9 @@ def rendezvous(run: Run, arguments: Arguments, several: bool) -> Iterator[Settin
 
 def default_port(run: Run, port: Setting) -> Setting:
     """The port of the main process; later releases fill it in."""
-    for spans, number in run.table("main_process_port").items():
+    for spans, filled in run.table("main_process_port").items():
         if port.value is None and run.covers(spans):
-            return port.becomes(number)._replace(surface="launcher")
+            return port.becomes(filled)._replace(surface="launcher")
         if port.value == 0 and run.covers(spans):
             return port._replace(value="a free port", state="open")
     return port

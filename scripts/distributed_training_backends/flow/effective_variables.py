@@ -128,10 +128,8 @@ def of_simple(run: Run, arguments: Arguments) -> Iterator[tuple[str, Setting]]:
     if several:
         ip, port = arguments["main_process_ip"], arguments["main_process_port"]
         yield "MASTER_ADDR", ip if ip.value is not None else ip.becomes("127.0.0.1")._replace(surface="launcher")
-        yield (
-            "MASTER_PORT",
-            port.becomes("29500")._replace(surface="launcher") if port.value is None else port.becomes(str(port.value)),
-        )
+        old = above_one(machines.value) and run.covers("..1.7.0")  # writes what it has, be it None
+        yield "MASTER_PORT", port.becomes(str(port.value)) if old or port.value is not None else MADE.becomes("29500")
     holds = {"always": True, "several": several, "cpu": cpu.value is True}
     hosts, workers = arguments.get("mpirun_hostfile"), arguments.get(WORKERS)
     if hosts and workers and above_one(machines.value) and hosts.value is not None and run.covers("..1.7.0"):

@@ -11,6 +11,7 @@ from . import effective_deepspeed
 from .arguments import Arg
 from .effective_plugins import ARGUMENT_WINS, Fields, Variables, chosen, fields, number, typed, unsure
 from .effective_run import Run, elastic, runs_deepspeed, setting_at
+from .launch import multi_device_types
 
 STATE_CONFIGS = {
     "FULL_STATE_DICT": ("FullStateDictConfig", "FullOptimStateDictConfig", "offload_to_cpu=True, rank0_only=True"),
@@ -48,7 +49,7 @@ def worker(run: Run, variables: Variables, started: Mapping[str, Setting]) -> It
     if plugins["deepspeed"] and kind.value == "DEEPSPEED":
         found = effective_deepspeed.plugin(run, variables, precision)
         yield from found.values()
-        yield of_config(found, precision)
+        yield of_config(run, found, precision)
     else:
         yield precision
     if kind.value in ("FSDP", "MEGATRON_LM") and plugins["fsdp"]:
@@ -56,7 +57,7 @@ def worker(run: Run, variables: Variables, started: Mapping[str, Setting]) -> It
     if kind.value == "MEGATRON_LM":
         yield from megatron(run, variables, precision).values()
     yield accumulation(run, variables)
-    yield from parallelism(run, variables, processes if str(kind.value).startswith("MULTI_") else None)
+    yield from parallelism(run, variables, processes if kind.value in multi_device_types(run.release) else None)
     if precision.value == "fp8":
         yield from recipe(run, variables, precision)
 
@@ -98,12 +99,12 @@ def kind_of_run(run: Run, variables: Variables, processes: Setting, plugins: Map
     found = kind_given(run)
     if on_cpu(run, variables):
         several = isinstance(processes.value, int) and processes.value > 1
-        return found._replace(value="MULTI_CPU" if several or elastic(run.launch) else "NO")
+        return found._replace(value="MULTI_CPU" if several or started_by_torch(run) else "NO")
     if run.launch.route == "tpu":
         return found._replace(value="XLA")
-    if plugins["deepspeed"] and (elastic(run.launch) or runs_deepspeed(run.launch) or run.covers("1.4.0..")):
+    if plugins["deepspeed"] and (started_by_torch(run) or run.covers("1.4.0..")):
         return found._replace(value="DEEPSPEED")
-    if not elastic(run.launch) and not runs_deepspeed(run.launch):
+    if not started_by_torch(run):
         return found
     if plugins["megatron"]:
         return found._replace(value="MEGATRON_LM")
@@ -111,6 +112,11 @@ def kind_of_run(run: Run, variables: Variables, processes: Setting, plugins: Map
         return found._replace(value="FSDP")
     wanted = run.launch.distributed_type
     return found._replace(value=wanted if str(wanted).startswith("MULTI_") and wanted != "MULTI_CPU" else "MULTI_GPU")
+
+
+def started_by_torch(run: Run) -> bool:
+    """Tell whether the workers are told their ranks, by torchrun or by DeepSpeed's own launcher."""
+    return elastic(run.launch) or runs_deepspeed(run.launch)
 
 
 def kind_given(run: Run) -> Setting:
@@ -139,13 +145,15 @@ def precision_of(run: Run, variables: Variables) -> Setting:
     return found.becomes(str(found.value).lower(), "accelerator.mixed_precision")
 
 
-def of_config(found: Fields, precision: Setting) -> Setting:
+def of_config(run: Run, found: Fields, precision: Setting) -> Setting:
     """Under DeepSpeed, the precision that its config comes to."""
+    if precision.value == "fp8" and run.covers("1.11.0.."):
+        return precision
     for kind in ("fp16", "bf16"):
         entry = found.get(f"config.{kind}.enabled")
-        if entry is not None and entry.value is True and precision.value != "fp8":
+        if entry is not None and entry.value is True:
             return entry.becomes(kind, precision.name)
-    return precision if precision.value == "fp8" else precision.becomes("no")
+    return precision.becomes("no")
 
 
 def accumulation(run: Run, variables: Variables) -> Setting:
