@@ -1,84 +1,60 @@
 """What the PAR rules say about parallel sizes, Megatron-LM and TPU; the verdicts are those of the releases."""
 
-import json
 from typing import Any
 
 import pytest
+from tests.judging import codes, judged
 from tests.tables import table
-
-from distributed_training_backends.api import default_targets, validate_text
-from distributed_training_backends.model import Context, Finding, Kind, Targets
-from distributed_training_backends.validate import Options
 
 FSDP2 = {"distributed_type": "FSDP", "fsdp_config": {"fsdp_version": 2}}
 ULYSSES = {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 3}}
 
 
-def findings(config: dict[str, Any], release: str = "1.15.0", kind: Kind = "accelerate", **known: Any) -> list[Finding]:
-    """The findings about a JSON config."""
-    newest = default_targets()
-    targets = Targets(release, newest.deepspeed, newest.transformers, newest.torch)
-    options = Options(targets, Context(**known), kind)
-    return list(validate_text(json.dumps(config), options, "config.json").files[0].findings)
-
-
-def codes(sizes: dict[str, Any], base: dict[str, Any], release: str = "1.15.0", severity: str = "error") -> set[str]:
+def sized(sizes: dict[str, Any], base: Any, release: str = "1.15.0", severity: str = "error") -> set[str]:
     """The PAR codes of one severity about these sizes, over 8 processes."""
+    base = base if isinstance(base, dict) else {"distributed_type": base}
     block = {f"parallelism_config_{name}": value for name, value in sizes.items()}
     config = {"num_processes": 8, "mixed_precision": "bf16", **base, "parallelism_config": block}
-    found = {item.code for item in findings(config, release) if item.severity.value == severity}
-    return {code for code in found if code.startswith("PAR")}
+    return {code for code in codes(config, severity, accelerate=release) if code.startswith("PAR")}
 
 
-@pytest.mark.parametrize(
-    ("sizes", "expected"),
-    [
-        ({"dp_shard_size": 8}, set()),
-        ({"dp_shard_size": "8"}, set()),
-        ({"dp_replicate_size": 1, "dp_shard_size": 1}, set()),
-        ({"dp_shard_size": 4}, {"PAR003"}),
-        ({"dp_shard_size": 16}, {"PAR003"}),
-        ({"dp_shard_size": 4, "tp_size": 2}, set()),
-        ({"dp_shard_size": 2, "cp_size": 2, "sp_size": 2}, {"PAR007"}),
-        ({"dp_shard_size": 8.0}, {"PAR001"}),
-        ({"dp_shard_size": None}, {"PAR001"}),
-        ({"dp_shard_size": True}, {"PAR001"}),
-        ({"dp_shard_size": 8, "cp_comm_strategy": "ring"}, set()),
-        ({"dp_shard_size": 8, "cp_backend": "Torch"}, {"PAR001"}),
-        ({"sp_size": 2, "dp_shard_size": 2}, set()),
-        ({"sp_size": 8}, {"PAR005"}),
-    ],
+@table(
+    """release, base, sizes, severity, code
+1.15.0, FSDP2, {dp_shard_size: '8'}, error, ~
+1.15.0, FSDP2, {dp_replicate_size: 1, dp_shard_size: 1}, error, ~
+1.15.0, FSDP2, {dp_shard_size: 4}, error, PAR003
+1.15.0, FSDP2, {dp_shard_size: 16}, error, PAR003
+1.15.0, FSDP2, {dp_shard_size: 4, tp_size: 2}, error, ~
+1.15.0, FSDP2, {dp_shard_size: 2, cp_size: 2, sp_size: 2}, error, PAR007
+1.15.0, FSDP2, {dp_shard_size: 8.0}, error, PAR001
+1.15.0, FSDP2, {dp_shard_size: ~}, error, PAR001
+1.15.0, FSDP2, {dp_shard_size: true}, error, PAR001
+1.15.0, FSDP2, {dp_shard_size: 8, cp_comm_strategy: ring}, error, ~
+1.15.0, FSDP2, {dp_shard_size: 8, cp_backend: Torch}, error, PAR001
+1.15.0, FSDP2, {sp_size: 2, dp_shard_size: 2}, error, ~
+1.15.0, FSDP2, {sp_size: 8}, error, PAR005
+1.10.1, FSDP2, {tp_size: 8}, error, ~
+1.14.0, FSDP2, {tp_size: 8}, error, ~
+1.10.1, FSDP2, {tp_size: 8}, warning, PAR005
+1.14.0, FSDP2, {tp_size: 8}, warning, PAR005
+1.9.0, FSDP2, {dp_shard_size: 3}, error, ~
+1.15.0, FSDP, {dp_shard_size: 8}, error, PAR004
+1.15.0, MEGATRON_LM, {dp_replicate_size: 8}, error, PAR004
+1.15.0, MULTI_GPU, {cp_size: 2, dp_shard_size: 4}, error, PAR004
+1.15.0, MULTI_GPU, {dp_shard_size: 8}, error, ~
+1.15.0, MULTI_GPU, {dp_shard_size: 8}, warning, PAR009
+1.15.0, 'NO', {dp_shard_size: 3}, error, ~
+1.15.0, ULYSSES, {sp_size: 3}, error, ~
+1.12.0, ULYSSES, {sp_size: 3}, error, PAR003
+1.15.0, ULYSSES, {sp_size: 2}, warning, PAR010
+1.15.0, ULYSSES, {sp_size: 2, dp_replicate_size: 4}, warning, ~
+1.11.0, ULYSSES, {dp_shard_size: 3}, error, ~
+1.12.0, ULYSSES, {dp_shard_size: 3}, error, PAR003""",
+    FSDP2=FSDP2,
+    ULYSSES=ULYSSES,
 )
-def test_sizes_under_fsdp2(sizes: dict[str, Any], expected: set[str]) -> None:
-    assert codes(sizes, FSDP2) == expected
-
-
-@pytest.mark.parametrize("release", ["1.10.1", "1.14.0"])
-def test_no_dimension_to_shard_before_it_was_checked(release: str) -> None:
-    assert not codes({"tp_size": 8}, FSDP2, release)
-    assert codes({"tp_size": 8}, FSDP2, release, "warning") == {"PAR005"}
-
-
-def test_parallelism_does_not_exist_before() -> None:
-    assert not codes({"dp_shard_size": 3}, FSDP2, "1.9.0")
-
-
-def test_other_launchers() -> None:
-    assert codes({"dp_shard_size": 8}, {"distributed_type": "FSDP"}) == {"PAR004"}
-    assert codes({"dp_replicate_size": 8}, {"distributed_type": "MEGATRON_LM"}) == {"PAR004"}
-    assert codes({"cp_size": 2, "dp_shard_size": 4}, {"distributed_type": "MULTI_GPU"}) == {"PAR004"}
-    assert not codes({"dp_shard_size": 8}, {"distributed_type": "MULTI_GPU"})
-    assert codes({"dp_shard_size": 8}, {"distributed_type": "MULTI_GPU"}, severity="warning") == {"PAR009"}
-    assert not codes({"dp_shard_size": 3}, {"distributed_type": "NO"})
-
-
-def test_sequence_parallelism_over_deepspeed() -> None:
-    assert not codes({"sp_size": 3}, ULYSSES)
-    assert codes({"sp_size": 3}, ULYSSES, "1.12.0") == {"PAR003"}
-    assert codes({"sp_size": 2}, ULYSSES, severity="warning") == {"PAR010"}
-    assert not codes({"sp_size": 2, "dp_replicate_size": 4}, ULYSSES, severity="warning")
-    assert not codes({"dp_shard_size": 3}, ULYSSES, "1.11.0")
-    assert codes({"dp_shard_size": 3}, ULYSSES, "1.12.0") == {"PAR003"}
+def test_sizes(release: str, base: Any, sizes: dict[str, Any], severity: str, code: str | None) -> None:
+    assert sized(sizes, base, release, severity) == ({code} if code else set())
 
 
 @table("""release, attention, refused
@@ -89,61 +65,49 @@ def test_sequence_parallelism_over_deepspeed() -> None:
 1.15.0, ~, yes""")
 def test_attention_for_sequence_parallelism(release: str, attention: object, refused: bool) -> None:
     sizes = {"sp_size": 2, "dp_replicate_size": 4, "sp_attn_implementation": attention}
-    assert ("PAR001" in codes(sizes, ULYSSES, release)) is refused
+    assert ("PAR001" in sized(sizes, ULYSSES, release)) is refused
 
 
 def test_the_same_number_starts_on_each_machine() -> None:
     base = {**FSDP2, "num_processes": 9, "num_machines": 2, "machine_rank": 0, "main_process_ip": "10.1.4.20"}
-    assert "PAR003" not in codes({"dp_shard_size": 8}, base)
-    assert "PAR003" in codes({"dp_shard_size": 9}, base)
+    assert "PAR003" not in sized({"dp_shard_size": 8}, base)
+    assert "PAR003" in sized({"dp_shard_size": 9}, base)
 
 
-def megatron(release: str, **block: Any) -> set[tuple[str, str]]:
-    """(code, severity) of the PAR findings about a Megatron-LM block over 8 processes."""
+@table("""release, block, expected
+1.15.0, {tp_degree: '2', context_parallel_size: 1, gradient_clipping: '1e-1'}, {}
+1.15.0, {tp_degree: ~, context_parallel_size: 1}, {PAR030: error}
+1.15.0, {num_micro_batches: ~, context_parallel_size: 1}, {}
+1.15.0, {sequence_parallelism: maybe, context_parallel_size: 1}, {PAR030: error}
+1.15.0, {attention_backend: flash, context_parallel_size: 1}, {PAR030: error}
+1.15.0, {use_custom_fsdp: ~, context_parallel_size: 1}, {PAR030: error}
+1.12.0, {tp_degree: 3}, {PAR032: warning}
+1.12.0, {tp_degree: 8}, {}
+1.15.0, {tp_degree: 8}, {PAR032: warning, PAR033: warning}
+0.24.1, {tp_degree: 8, recompute_activations: maybe}, {PAR031: warning}""")
+def test_megatron(release: str, block: dict[str, Any], expected: dict[str, str]) -> None:
     names = {f"megatron_lm_{name}": value for name, value in block.items()}
     config = {"distributed_type": "MEGATRON_LM", "num_processes": 8, "megatron_lm_config": names}
-    found = findings({**config, "mixed_precision": "bf16"}, release)
-    return {(item.code, item.severity.value) for item in found if item.code.startswith("PAR")}
+    found = judged({**config, "mixed_precision": "bf16"}, accelerate=release)
+    assert {item.code: item.severity.value for item in found if item.code.startswith("PAR")} == expected
 
 
-def test_megatron_values() -> None:
-    assert not megatron("1.15.0", tp_degree="2", context_parallel_size=1, gradient_clipping="1e-1")
-    assert megatron("1.15.0", tp_degree=None, context_parallel_size=1) == {("PAR030", "error")}
-    assert not megatron("1.15.0", num_micro_batches=None, context_parallel_size=1)
-    assert megatron("1.15.0", sequence_parallelism="maybe", context_parallel_size=1) == {("PAR030", "error")}
-    assert megatron("1.15.0", attention_backend="flash", context_parallel_size=1) == {("PAR030", "error")}
-    assert megatron("1.15.0", use_custom_fsdp=None, context_parallel_size=1) == {("PAR030", "error")}
+@table("""release, config, processes, code
+1.15.0, {tp_size: 2, dp_shard_size: 4}, ~, ~
+1.15.0, {tp_size: 2, dp_shard_size: 4}, 8, ~
+1.15.0, {tp_size: 2, dp_shard_size: 4}, 6, PAR052
+1.15.0, {tp_size: 0}, ~, PAR052
+1.15.0, {tp_sizes: 2}, ~, PAR051
+1.9.0, {tp_size: 2}, ~, PAR050
+1.10.1, {sp_size: 2}, ~, PAR051""")
+def test_a_lone_file(release: str, config: dict[str, Any], processes: int | None, code: str | None) -> None:
+    found = judged(config, "parallelism", known={"num_processes": processes}, accelerate=release)
+    assert {item.code for item in found} == ({code} if code else set())
 
 
-def test_megatron_degrees_and_defaults() -> None:
-    assert megatron("1.12.0", tp_degree=3) == {("PAR032", "warning")}
-    assert not megatron("1.12.0", tp_degree=8)
-    assert megatron("1.15.0", tp_degree=8) == {("PAR032", "warning"), ("PAR033", "warning")}
-    assert megatron("0.24.1", tp_degree=8, recompute_activations="maybe") == {("PAR031", "warning")}
-
-
-def test_a_lone_file() -> None:
-    def lone(config: dict[str, Any], release: str = "1.15.0", **known: Any) -> set[str]:
-        return {item.code for item in findings(config, release, "parallelism", **known)}
-
-    assert not lone({"tp_size": 2, "dp_shard_size": 4})
-    assert not lone({"tp_size": 2, "dp_shard_size": 4}, num_processes=8)
-    assert lone({"tp_size": 2, "dp_shard_size": 4}, num_processes=6) == {"PAR052"}
-    assert lone({"tp_size": 0}) == {"PAR052"}
-    assert lone({"tp_sizes": 2}) == {"PAR051"}
-    assert lone({"tp_size": 2}, "1.9.0") == {"PAR050"}
-    assert lone({"sp_size": 2}, "1.10.1") == {"PAR051"}
-
-
-@table("""release, told
-5.0.0, no
-5.1.0, yes
-5.24.0, yes""")
+@pytest.mark.parametrize(("release", "told"), [("5.0.0", False), ("5.1.0", True), ("5.24.0", True)])
 def test_tensor_parallelism_beside_fsdp2_needs_an_older_transformers(release: str, told: bool) -> None:
-    text = (
-        "distributed_type: FSDP\nnum_processes: 8\nfsdp_config: {fsdp_version: 2}\n"
-        "parallelism_config: {parallelism_config_dp_shard_size: 4, parallelism_config_tp_size: 2}\n"
-    )
-    report = validate_text(text, Options(default_targets()._replace(transformers=release)))
-    [message] = [one.message for one in report.files[0].findings if one.code == "PAR011"]
+    block = {"parallelism_config_dp_shard_size": 4, "parallelism_config_tp_size": 2}
+    found = judged({**FSDP2, "num_processes": 8, "parallelism_config": block}, transformers=release)
+    [message] = [one.message for one in found if one.code == "PAR011"]
     assert (f"fails with transformers {release}" in message) is told
