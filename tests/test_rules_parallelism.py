@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from tests.judging import codes, judged
 from tests.tables import table
 
@@ -25,7 +24,6 @@ def sized(sizes: dict[str, Any], base: Any, release: str = "1.15.0", severity: s
 1.15.0, FSDP2, {dp_shard_size: 4}, error, PAR003
 1.15.0, FSDP2, {dp_shard_size: 16}, error, PAR003
 1.15.0, FSDP2, {dp_shard_size: 4, tp_size: 2}, error, ~
-1.15.0, FSDP2, {dp_shard_size: 2, cp_size: 2, sp_size: 2}, error, PAR007
 1.15.0, FSDP2, {dp_shard_size: 8.0}, error, PAR001
 1.15.0, FSDP2, {dp_shard_size: ~}, error, PAR001
 1.15.0, FSDP2, {dp_shard_size: true}, error, PAR001
@@ -35,18 +33,11 @@ def sized(sizes: dict[str, Any], base: Any, release: str = "1.15.0", severity: s
 1.15.0, FSDP2, {sp_size: 8}, error, PAR005
 1.10.1, FSDP2, {tp_size: 8}, error, ~
 1.14.0, FSDP2, {tp_size: 8}, error, ~
-1.10.1, FSDP2, {tp_size: 8}, warning, PAR005
-1.14.0, FSDP2, {tp_size: 8}, warning, PAR005
 1.9.0, FSDP2, {dp_shard_size: 3}, error, ~
-1.15.0, FSDP, {dp_shard_size: 8}, error, PAR004
-1.15.0, MEGATRON_LM, {dp_replicate_size: 8}, error, PAR004
-1.15.0, MULTI_GPU, {cp_size: 2, dp_shard_size: 4}, error, PAR004
 1.15.0, MULTI_GPU, {dp_shard_size: 8}, error, ~
-1.15.0, MULTI_GPU, {dp_shard_size: 8}, warning, PAR009
 1.15.0, 'NO', {dp_shard_size: 3}, error, ~
 1.15.0, ULYSSES, {sp_size: 3}, error, ~
 1.12.0, ULYSSES, {sp_size: 3}, error, PAR003
-1.15.0, ULYSSES, {sp_size: 2}, warning, PAR010
 1.15.0, ULYSSES, {sp_size: 2, dp_replicate_size: 4}, warning, ~
 1.11.0, ULYSSES, {dp_shard_size: 3}, error, ~
 1.12.0, ULYSSES, {dp_shard_size: 3}, error, PAR003""",
@@ -79,12 +70,10 @@ def test_the_same_number_starts_on_each_machine() -> None:
 1.15.0, {tp_degree: ~, context_parallel_size: 1}, {PAR030: error}
 1.15.0, {num_micro_batches: ~, context_parallel_size: 1}, {}
 1.15.0, {sequence_parallelism: maybe, context_parallel_size: 1}, {PAR030: error}
-1.15.0, {attention_backend: flash, context_parallel_size: 1}, {PAR030: error}
 1.15.0, {use_custom_fsdp: ~, context_parallel_size: 1}, {PAR030: error}
 1.12.0, {tp_degree: 3}, {PAR032: warning}
 1.12.0, {tp_degree: 8}, {}
-1.15.0, {tp_degree: 8}, {PAR032: warning, PAR033: warning}
-0.24.1, {tp_degree: 8, recompute_activations: maybe}, {PAR031: warning}""")
+1.15.0, {tp_degree: 8}, {PAR032: warning, PAR033: warning}""")
 def test_megatron(release: str, block: dict[str, Any], expected: dict[str, str]) -> None:
     names = {f"megatron_lm_{name}": value for name, value in block.items()}
     config = {"distributed_type": "MEGATRON_LM", "num_processes": 8, "megatron_lm_config": names}
@@ -98,16 +87,7 @@ def test_megatron(release: str, block: dict[str, Any], expected: dict[str, str])
 1.15.0, {tp_size: 2, dp_shard_size: 4}, 6, PAR052
 1.15.0, {tp_size: 0}, ~, PAR052
 1.15.0, {tp_sizes: 2}, ~, PAR051
-1.9.0, {tp_size: 2}, ~, PAR050
 1.10.1, {sp_size: 2}, ~, PAR051""")
 def test_a_lone_file(release: str, config: dict[str, Any], processes: int | None, code: str | None) -> None:
     found = judged(config, "parallelism", known={"num_processes": processes}, accelerate=release)
     assert {item.code for item in found} == ({code} if code else set())
-
-
-@pytest.mark.parametrize(("release", "told"), [("5.0.0", False), ("5.1.0", True), ("5.24.0", True)])
-def test_tensor_parallelism_beside_fsdp2_needs_an_older_transformers(release: str, told: bool) -> None:
-    block = {"parallelism_config_dp_shard_size": 4, "parallelism_config_tp_size": 2}
-    found = judged({**FSDP2, "num_processes": 8, "parallelism_config": block}, transformers=release)
-    [message] = [one.message for one in found if one.code == "PAR011"]
-    assert (f"fails with transformers {release}" in message) is told

@@ -134,13 +134,6 @@ def test_keys_that_nothing_reads(release: Any, backend: str, key: str, value: An
     assert [item.severity.value for item in said if item.code == "PRC015"] == ([severity] if severity else [])
 
 
-def test_a_name_that_the_library_itself_writes_is_mended() -> None:
-    config = launch(fp8_config={"backend": "TE", "amax_history_length": 16})
-    (finding,) = [item for item in judged(config) if item.code == "PRC015"]
-    assert finding.fix is not None
-    assert finding.fix.title == "rename to amax_history_len"
-
-
 def test_every_row_of_the_table_applies_somewhere() -> None:
     known = {name for release in knowledge.RELEASES for name in knowledge.for_release(release).options}
     for row in load_json(precision_fp8.DATA)["fp8"]:
