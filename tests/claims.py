@@ -285,6 +285,5 @@ def is_release(number: str) -> bool:
 
 
 def is_constant(name: str, value: str) -> bool:
-    """Whether a constant of Accelerate has a value in the newest release."""
     runs = load_json("accelerate.json")["constants"].get(name)
     return bool(runs) and runs[-1][1] is None and runs[-1][2] == value

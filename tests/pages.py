@@ -157,7 +157,6 @@ def cells(line: str) -> list[str]:
 
 
 def anchor(title: str) -> str:
-    """The anchor that a heading gets on a forge."""
     kept = re.sub(r"[^\w\- ]", "", re.sub(r"`", "", title).lower())
     return kept.strip().replace(" ", "-")
 

@@ -53,7 +53,6 @@ PLACES = places(load_json(SCHEMA))
 
 
 def put(data: dict[str, Any], place: tuple[str, ...], value: object) -> dict[str, Any]:
-    """A copy of the facts with another value in one place."""
     name, rest = place[0], place[1:]
     inner = data.get(name)
     kept = inner if isinstance(inner, dict) else {}

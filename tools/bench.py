@@ -96,7 +96,6 @@ def warm(kind: str, calls: int) -> list[Line]:
 
 
 def large_accelerate(entries: int) -> str:
-    """An Accelerate config with many entries in a block."""
     lines = [f"  fsdp_unknown_{number}: {number}" for number in range(entries)]
     return "distributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n" + "\n".join(lines) + "\n"
 

@@ -86,7 +86,6 @@ def drawn(kind: str, family: Family, chance: random.Random) -> dict[str, Any]:
 
 
 def special(kind: str, layers: int, chance: random.Random) -> dict[str, Any]:
-    """What single kinds need besides."""
     if kind == "falcon":
         grouped = chance.random() < 0.5
         return {"new_decoder_architecture": grouped, "num_kv_heads": 2, "alibi": False, "multi_query": True}

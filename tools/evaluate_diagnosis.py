@@ -46,7 +46,6 @@ class Outcome(NamedTuple):
 
     @property
     def first(self) -> bool:
-        """The right cause comes first."""
         return bool(self.causes) and self.causes[0].code == self.code
 
     @property
@@ -61,7 +60,6 @@ class Outcome(NamedTuple):
 
 
 def reports(path: Path) -> list[dict[str, Any]]:
-    """The reports whose cause is more than a guess."""
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     return [row for row in rows if row["evidence"] != "inferred"]
 
@@ -82,7 +80,6 @@ def use(rows: Mapping[str, Row], repaired: Mapping[str, Row]) -> None:
 
 
 def in_sources(places: Iterable[Path], rows: Iterable[Row]) -> frozenset[str]:
-    """The messages that stand in the sources of a library."""
     wanted = {text: Template(text) for row in rows for name in ("messages", "hints") for text in row[-1].get(name, ())}
     found: set[str] = set()
     files = (path for place in places for path in ([place] if place.is_file() else sorted(place.rglob("*.py"))))
@@ -99,7 +96,6 @@ class Known(NamedTuple):
     texts: tuple[tuple[str, bytes, frozenset[str]], ...]
 
     def message(self, text: str) -> bool:
-        """Whether a message is known without the fold."""
         return text in self.sources or any(Template(text).find(plainly) for _, plainly, _ in self.texts)
 
     def phrase(self, text: str, family: str) -> bool:
@@ -117,7 +113,6 @@ class Known(NamedTuple):
 
 
 def without(rows: Mapping[str, Row], known: Known) -> Iterator[tuple[str, Row]]:
-    """The signatures as far as they are known without a fold."""
     gone: set[str] = set()
     for name, row in sorted(rows.items(), key=lambda item: "like" in item[1][-1]):
         more = dict(row[-1])
@@ -154,7 +149,6 @@ def five_fold(found: Sequence[dict[str, Any]], sources: frozenset[str]) -> Itera
 
 
 def table(halves: dict[str, Sequence[Outcome]]) -> Iterator[str]:
-    """A row for each kind of symptom."""
     yield "| symptom | reports | " + " | ".join(f"{name}: first | in three" for name in halves) + " |"
     yield "|---|---:|" + "---:|" * 2 * len(halves)
     for kind in (*KINDS, ""):

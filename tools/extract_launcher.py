@@ -158,7 +158,6 @@ class Reader:
             self.exports[option].add(variable)
 
     def options(self, node: ast.AST) -> frozenset[str]:
-        """The options that the value of an expression comes from."""
         found: set[str] = set()
         for part in ast.walk(node):
             match part:

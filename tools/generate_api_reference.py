@@ -66,17 +66,14 @@ CONSTANTS = {
 
 @cache
 def words() -> dict[str, Words]:
-    """What the page says, by section."""
     return words_of(PAGES / "api-reference.md")
 
 
 def owners() -> list[str]:
-    """The classes and functions that have a section."""
     return [title for title in words() if not title.startswith(OTHER)]
 
 
 def meaning(title: str, name: str) -> str:
-    """What a section says about a name."""
     return words()[title].meanings.get(name, "") if title in words() else ""
 
 
@@ -102,7 +99,6 @@ def page() -> Iterator[str]:
 
 
 def described(owner: str) -> Iterator[str]:
-    """The section of a class or function."""
     lifetime = releases(life(owner), FIRST)
     since = f" In Accelerate {lifetime}." if lifetime else ""
     about = words()[owner].about.removesuffix(since) + since
@@ -127,7 +123,6 @@ def spans_where(holds: Callable[[str], bool]) -> list[tuple[str, str | None]]:
 
 
 def last_release(owner: str) -> str:
-    """The newest release that has a class or function."""
     return life(owner)[0][1] or NEWEST
 
 
@@ -167,7 +162,6 @@ def row(
 
 
 def type_of(parameter: accelerate_api.Parameter) -> str:
-    """The type as it is written, or the values that are taken."""
     text = parameter.type.replace("torch.distributed.fsdp.", "").replace("'", "")
     if parameter.allowed and "Callable" not in text:
         return "/".join(map(value, parameter.allowed))
@@ -175,7 +169,6 @@ def type_of(parameter: accelerate_api.Parameter) -> str:
 
 
 def default_of(parameter: accelerate_api.Parameter, source: accelerate_api.Source | None) -> str:
-    """The default, and what the environment's absence makes of it."""
     if parameter.required:
         return "required"
     if parameter.name.startswith("*"):
@@ -201,7 +194,6 @@ def config_keys() -> Iterator[str]:
 
 
 def keys_of(owner: str) -> list[str]:
-    """The keys of a kind of file in any release."""
     both = {**history.branch(accelerate.DATA, ("fields", "BaseConfig"))}
     return sorted({**both, **history.branch(accelerate.DATA, ("fields", owner))})
 
@@ -257,7 +249,6 @@ def options_of(group: str) -> list[str]:
 
 
 def option_of(dest: str) -> accelerate.Option:
-    """An option as the newest release that knows it has it."""
     return accelerate.for_release(accelerate.spans("options", dest)[-1][1] or NEWEST).options[dest]
 
 
@@ -318,7 +309,6 @@ def variables_of(owner: str) -> Iterator[str]:
 
 
 def values() -> Iterator[str]:
-    """The names that settings take as values."""
     for enum, name in VALUES.items():
         members = history.branch(accelerate.DATA, ("enums", enum))
         listed = [(code(spans[-1][2]), lifetime("enums", enum, name)) for name, spans in members.items()]

@@ -86,12 +86,10 @@ def agreement() -> str:
 
 
 def targets() -> str:
-    """The releases that are judged by default."""
     return ", ".join(f"{name} {release}" for name, release in api.default_targets().items()) + "\n"
 
 
 def families() -> str:
-    """How many rules there are, by family."""
     counts: dict[str, int] = {}
     for rule in api.rules():
         counts[rule.code[:3]] = counts.get(rule.code[:3], 0) + 1

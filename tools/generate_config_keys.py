@@ -29,7 +29,6 @@ TYPES = {"str": "text", "dict": "block", "any": "", "enum": ""}
 
 @cache
 def words() -> dict[str, Words]:
-    """What the page says, by section."""
     return words_of(PAGES / "config-keys.md")
 
 
@@ -121,7 +120,6 @@ def auto(path: str) -> str:
 
 
 def note(key: deepspeed.Key) -> str:
-    """Old names and what is not used."""
     others = [name for name in key.names if name != key.name]
     parts = [f"also {codes(others)}"] if others else []
     if key.deprecated:
@@ -146,7 +144,6 @@ def gone() -> Iterator[str]:
 
 
 def trainer() -> Iterator[str]:
-    """The keys of the Trainer's fsdp_config."""
     about = "Keys of `fsdp_config` in TrainingArguments; `fsdp_` before them is taken off."
     head = ("key", "default", "meaning", "further")
     keys = history.branch(transformers.DATA, ("fsdp_config",))

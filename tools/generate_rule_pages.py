@@ -61,12 +61,10 @@ def severity_words(rule: Rule) -> str:
 
 
 def library(family: str) -> str:
-    """The library whose releases the severities of a family are about."""
     return LIBRARIES.get(family, "accelerate")
 
 
 def page(family: str, text: str) -> str:
-    """The text of one page, made of the examples in its text so far."""
     examples = parse(text)
     rules = [RULES[code] for code in sorted(RULES) if code.startswith(family)]
     if strays := examples.keys() - {rule.code for rule in rules}:

@@ -54,7 +54,6 @@ def releases(library: str) -> list[str]:
 
 
 def known_bad(library: str) -> Iterator[str]:
-    """The releases of a library that go wrong."""
     known = load_json("known_defects.json")["defects"]
     rows = [defect_row(item) for item in known if item["library"] == library.lower()]
     about = (
@@ -85,7 +84,6 @@ def feature_row(feature: str, setting: str, where: list[str], needs: list[str]) 
 
 
 def first_release(file: str, path: tuple[str, ...]) -> str:
-    """The first release that has a fact, or a value in a list of values."""
     spans = history.branch(file, path)
     if isinstance(spans, list):
         return str(spans[0][0])

@@ -16,7 +16,6 @@ class Rule(NamedTuple):
     variable: str = ""  # none where there is no telling
 
     def told(self) -> str:
-        """The rule, as look-up reads it."""
         variable = f" and the variable `{self.variable}X`" if self.variable else ""
         return f"A flag `--{self.flag}x` is the key `{self.key}x`{variable} too."
 
@@ -48,7 +47,6 @@ def launcher(owner: str, variables: tuple[str, ...], release: str) -> str:
 
 @cache
 def carried_by(release: str) -> dict[str, tuple[str, ...]]:
-    """By variable, the launch options that it carries."""
     found: dict[str, tuple[str, ...]] = {}
     for dest, names in accelerate.for_release(release).exports.items():
         for name in names if dest != accelerate.NO_OPTION else ():

@@ -77,7 +77,6 @@ def is_meant(name: str, short: str) -> bool:
 
 
 def found(query: str) -> tuple[str, ...]:
-    """The sections that are found, by page and anchor."""
     return tuple(section.reference.removeprefix("references/") for section in api.look_up(query, limit=10).sections)
 
 

@@ -85,7 +85,6 @@ class Search:
         self.touched = {name: self.rows_with(name) for name in values}
 
     def loss(self, place: int) -> float:
-        """The weighted loss of one row with what is in use."""
         one, weight = self.rows[place]
         return weight * sum(huber(log(point / size)) for point, size in predicted(one))
 
@@ -107,7 +106,6 @@ class Search:
                 pass
 
     def improves(self, name: str, value: float) -> bool:
-        """Take a value over if it is better."""
         record = records()[name]
 
         def far(one: float) -> float:

@@ -32,7 +32,6 @@ class Outcome(NamedTuple):
 
     @property
     def covered(self) -> bool:
-        """Whether the interval holds what was measured."""
         return self.interval.low <= self.measured.size * GIB <= self.interval.high
 
 

@@ -27,7 +27,6 @@ def text_of(name: str) -> str:
 
 
 def unpacked(path: Path) -> str:
-    """The text of any packed file."""
     return zlib.decompress(path.read_bytes(), GZIP).decode("utf-8")
 
 

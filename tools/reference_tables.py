@@ -24,12 +24,10 @@ def codes(names: Iterable[str]) -> str:
 
 
 def cell(text: str) -> str:
-    """Text that may stand in a table."""
     return text.replace("|", "\\|").replace("\n", " ")
 
 
 def value(item: Any) -> str:
-    """A value as Python or YAML shows it."""
     if isinstance(item, dict) and set(item) == {"expr"}:
         return "unset" if item["expr"].startswith("_") else cell(item["expr"].replace("self.", ""))
     if isinstance(item, list):

@@ -117,7 +117,6 @@ def braced(names: Iterable[str]) -> str:
 
 @cache
 def first_seen(owner: str) -> str:
-    """The first release that has a class or function."""
     return next(release for release in accelerate.RELEASES if owner in accelerate_api.owners(release))
 
 

@@ -180,7 +180,6 @@ def index_url() -> str:
 
 
 def archive_url(package: str, file: str) -> str:
-    """Where the package's page on the index says that a file is."""
     page_url = f"{index_url()}/{package}/"
     page = download(page_url).decode("utf-8", "replace")
     for address in re.findall(r'href="([^"]+)"', page):

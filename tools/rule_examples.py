@@ -66,13 +66,11 @@ def page_of(code: str) -> Path:
 
 
 def all_cases() -> dict[str, list[Example]]:
-    """Read the examples of all rules, by code."""
     pages = [parse(page_of(family).read_text(encoding="utf-8")) for family in FAMILIES]
     return {code: examples for page in pages for code, examples in sorted(page.items())}
 
 
 def parse(text: str) -> dict[str, list[Example]]:
-    """Read the examples on a page, by code."""
     found: dict[str, list[Example]] = {}
     code = ""
     headings = [piece for piece in _PIECE.finditer(text) if piece["marks"]]
@@ -91,7 +89,6 @@ def parse(text: str) -> dict[str, list[Example]]:
 
 
 def _complete(example: Example, found: dict[str, list[Example]]) -> Example:
-    """An example with the files that it shares with another one."""
     if not example.same_as:
         return example
     for other in found.get(example.same_as, ()):

@@ -157,7 +157,6 @@ READERS = {"bigscience": bigscience, "fms": acceleration, "answerai": answerai, 
 
 
 def members(rows: Sequence[Row]) -> Iterator[Member]:
-    """The rows of a group that can be judged."""
     for row in rows:
         reader = READERS.get(re.split(r"[-_]", row["group"])[0])
         if reader is not None:

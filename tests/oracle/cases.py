@@ -68,7 +68,6 @@ class Case:
 
     @cached_property
     def data(self) -> Any:
-        """The parsed text, or None when it cannot be parsed."""
         if self.kind == "deepspeed":  # whose own reader forgives comments and trailing commas, nearly as YAML does
             return first_parse(self.text, json.loads, yaml.safe_load)
         return first_parse(self.text, json.loads if self.suffix == ".json" else yaml.safe_load)
@@ -100,7 +99,6 @@ def first_parse(text: str, *parsers: Callable[[str], Any]) -> Any:
 
 
 def questions(case: Case) -> dict[str, Question]:
-    """The oracle's questions about a case, by who reads it."""
     files = {**case.companions, case.file: case.text}
     asked: Question = {"files": files, "config": case.file}
     if case.kind == "accelerate":
@@ -215,7 +213,6 @@ def is_number(value: Any) -> bool:
 
 
 def positive(value: Any) -> int | None:
-    """The value, if it is a whole number above 0."""
     return value if is_integer(value) and value > 0 else None
 
 
@@ -240,7 +237,6 @@ def read(file: Path) -> str:
 
 
 def own() -> Iterator[Case]:
-    """The examples of the project's rules."""
     import rule_examples  # in tools/
 
     for code, examples in sorted(rule_examples.all_cases().items()):

@@ -67,7 +67,6 @@ class Environment:
         return stubs.write(self.home / "stubs")
 
     def missing(self) -> list[str]:
-        """The pinned packages that are not there in the pinned version."""
         if not self.python.exists():
             return ["the interpreter"]
         listed = subprocess.run([self.python, "-c", LIST_VERSIONS], capture_output=True, text=True, check=False)

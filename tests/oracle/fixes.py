@@ -42,7 +42,6 @@ class Outcome(NamedTuple):
 
 
 def reported(case: Case) -> FileReport:
-    """What the validator says about the file of a case."""
     report = api.validate_text(case.text, api.Options(api.Targets(**PINS), kind=case.kind), case.file, case.companions)
     return next(file for file in report.files if file.path == case.file)
 

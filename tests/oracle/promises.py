@@ -14,7 +14,6 @@ FEW = 3
 
 
 def broken(rows: Iterable[Row]) -> list[str]:
-    """One line for each promise that is not kept."""
     main = [row for row in rows if is_main(row) and row.outcome != "left out"]
     real = [row for row in main if row.case.group == "corpus"]
     changed = [row for row in main if row.case.group in KINDS]

@@ -123,7 +123,6 @@ def run(oracle: Oracle, code: str, **names: Any) -> Answer:
 
 
 def sample(name: str, default: object) -> str:
-    """A value for a variable that differs from the default."""
     if name in SPECIAL:
         return SPECIAL[name]
     if str(default).lower() in ("true", "false"):

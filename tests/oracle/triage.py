@@ -147,7 +147,6 @@ def run(count: int, seed: int, home: Environment, until: float = float("inf")) -
 
 
 def to_check(found: Answers, libraries: Libraries) -> Iterator[tuple[str, Check]]:
-    """All that has to be so, with what makes it the same as another."""
     for one in found.emitted:
         yield json.dumps([one.files, list(one.facts.versions)], sort_keys=True), partial(check, one, libraries)
     for removed in found.removed:

@@ -103,7 +103,6 @@ def accepted(one: Emitted, libraries: Libraries) -> Iterator[Failure | str]:
 
 
 def differences(one: Emitted, facts: Mapping[str, Any]) -> Iterator[str]:
-    """Where what was built is not what the setup says."""
     setup, state = one.setup, facts["state"]
     if state["num_processes"] != setup.world:
         yield f"{state['num_processes']} processes, not {setup.world}"
@@ -193,7 +192,6 @@ def what_counts(state: Mapping[str, Any], one: Emitted) -> dict[str, Any]:
 
 
 def commands(one: Emitted, libraries: Libraries) -> Iterator[Failure | str]:
-    """The launch command is one for this release, and scripts are scripts."""
     for name in ("launch.sh", "slurm.sbatch"):
         if name in one.files:
             checked = subprocess.run(["bash", "-n"], input=one.files[name], text=True, capture_output=True, check=False)

@@ -211,7 +211,6 @@ def serve(preload: Callable[[], Answer], answer: Callable[[Case], Answer]) -> No
 
 
 def lay_out(case: Case, folder: str) -> None:
-    """Write the files of a case below a folder."""
     for name, text in case["files"].items():
         file = Path(folder, name)
         file.parent.mkdir(parents=True, exist_ok=True)
