@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.oracle import promises
+from tests.oracle import tables
 from tests.oracle.cases import Case
 from tests.oracle.comparison import Row, Truth
 from tests.oracle.environment import PINS
@@ -48,7 +48,7 @@ def rows(group: str, outcomes: dict[str, int], release: str = PINS["accelerate"]
     ],
 )
 def test_promises(group: str, outcomes: dict[str, int], release: str, broken: int) -> None:
-    assert len(promises.broken(rows(group, outcomes, release))) == broken
+    assert len(tables.broken(rows(group, outcomes, release))) == broken
 
 
 def test_at_least_twenty_thousand_examples_are_drawn() -> None:

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tools")]
 
 import bench_mcp
-from budget import Line
+from bench_mcp import Line
 
 SCRIPT = str(ROOT / "scripts" / "validate_backend_config.py")
 TOUR = ROOT / "tests" / "cases" / "tour"

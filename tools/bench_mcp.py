@@ -11,9 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
-
-from budget import Line
+from typing import IO, Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS = [sys.executable, str(ROOT / "mcp_server" / "server.py")]
@@ -29,6 +27,24 @@ CALLS = 300
 QUICK = ("validate_config", "lookup_reference")  # which have a budget for each call
 BYTES_A_TOKEN = 2.75  # of tables, which have most; prose has four or more
 Ask = Callable[..., dict[str, Any]]
+
+
+class Line(NamedTuple):
+    """One measured budget: what, the figure, its unit, the limit, and whether the figure may be above it."""
+
+    what: str
+    figure: float
+    unit: str
+    limit: float
+    at_least: bool = False
+
+    @property
+    def kept(self) -> bool:
+        return self.figure >= self.limit if self.at_least else self.figure <= self.limit
+
+    def __str__(self) -> str:
+        sign = "≥" if self.at_least else "≤"
+        return f"{'ok    ' if self.kept else 'BROKEN'} {self.what}: {self.figure:.2f} {self.unit} ({sign} {self.limit})"
 
 
 @contextmanager

@@ -7,7 +7,7 @@
 
 Mutations are drawn with a fixed seed and with a fresh one, which is printed; `--seed N` draws with N alone. Answers of
 the libraries are kept beside their interpreter, so that a second run asks only what is new, and one that `--minutes`
-has cut short is taken up by the next. The status is 1 where a promise (promises.py) is not kept.
+has cut short is taken up by the next. The status is 1 where a promise (tables.py) is not kept.
 """
 
 import argparse
@@ -21,12 +21,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.oracle import cases, environment, mutations, promises, tables
+from tests.oracle import cases, environment, mutations, tables
 from tests.oracle.cases import Case
 from tests.oracle.client import Library, OracleError
 from tests.oracle.comparison import LIBRARY_OF, Comparison, Row
 from tests.oracle.environment import PINS, Environment
-from tests.oracle.shrink import smallest
+from tests.oracle.mutations import smallest
 
 import releases
 
@@ -245,7 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for group in result.groups[:SHOWN]:
         print(tables.disagreement(*group))
     print(f"{len(result.groups)} kinds of disagreement; everything is in {folder}", file=sys.stderr)
-    broken = promises.broken(result.rows) if result.rows else ["nothing was compared"]
+    broken = tables.broken(result.rows) if result.rows else ["nothing was compared"]
     not_kept = [*broken, *result.failure.splitlines()]
     print("\n".join(not_kept), file=sys.stderr)
     return int(bool(not_kept))

@@ -47,7 +47,6 @@ LOADED = (
     "torch._dynamo",
     "tests.oracle.building",
     "tests.oracle.launching",
-    "tests.oracle.likeness",
 )
 
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.oracle import comparison, liveness, mutations, reasons, tables, worker
+from tests.oracle import comparison, liveness, mutations, tables, worker
 from tests.oracle.agreement import FIXED_SEED, RELEASES, by_signature, merged
 from tests.oracle.cases import Case, own, questions
 from tests.oracle.comparison import Row, Truth, truth_for_any, truth_of
 from tests.oracle.environment import PINS, Environment, order
 from tests.oracle.judge import Judgement, Said, judge
-from tests.oracle.shrink import smallest
+from tests.oracle.mutations import smallest
 from tests.oracle.tracing import Traced, unread
 
 import packed
@@ -223,8 +223,8 @@ def test_table_counts() -> None:
 
 def test_what_is_left_has_its_reason() -> None:
     open_address = row("rejected", "accepted", "The hostname of the rendezvous endpoint '${HEAD}:29500' must be …")
-    assert "shell variable" in reasons.reason_for(open_address)
-    assert not reasons.reason_for(row("rejected", "accepted", "The hostname of the rendezvous endpoint '-:1' must be"))
+    assert "shell variable" in tables.reason_for(open_address)
+    assert not tables.reason_for(row("rejected", "accepted", "The hostname of the rendezvous endpoint '-:1' must be"))
 
 
 def test_groups_of_several_releases_are_merged() -> None:

@@ -1,16 +1,23 @@
-"""What is checked about the answers of triage can fail. Set DTB_ORACLE=1 to run."""
+"""What is checked about the answers of triage can fail; the memory model is near traces. Set DTB_ORACLE=1 to run."""
 
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 from tests.oracle import environment
 from tests.oracle.triage_checks import Emitted, Failure, Libraries, check, refused
 from tests.triage_facts import SETUPS, facts
 
+from distributed_training_backends import cli_trace
+from distributed_training_backends.triage.assumptions import completed
 from distributed_training_backends.triage.compatibility import Obstacle
 from distributed_training_backends.triage.emit import files
+from distributed_training_backends.triage.facts import read_facts
+from distributed_training_backends.triage.memory import estimate
+from distributed_training_backends.triage.setup import Setup
+from distributed_training_backends.triage.shapes import named
 
 pytestmark = pytest.mark.skipif(os.environ.get("DTB_ORACLE") != "1", reason="asks the real libraries (DTB_ORACLE=1)")
 OFFLOAD = "zero2-offload"
@@ -72,3 +79,21 @@ def test_a_removal_without_a_source_is_found(libraries: Libraries) -> None:
     setup, groups = SETUPS["fsdp2"]
     said = list(refused((facts(**groups), setup, Obstacle("another", "it is so", "")), libraries))
     assert isinstance(said[0], Failure)
+
+
+@pytest.mark.parametrize(
+    ("name", "setup", "precision"),
+    [
+        ("llama-3.2-1b", Setup("single"), "pure_bf16"),
+        ("tinyllama-1.1b", Setup("single", checkpointing="full"), "bf16"),
+        ("llama-3-8b", Setup("fsdp2", shard=4, checkpointing="full"), "bf16"),
+    ],
+)
+def test_estimate_is_near_the_trace(name: str, setup: Setup, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli_trace, "INTERPRETER", [str(environment.default().python)])
+    given: dict[str, Any] = {"batch": {"seq": 2048, "micro_batch": 2}, "precision": precision}
+    told = completed(read_facts({"model": {"name": name}, **given})[0])[0]
+    told = told._replace(weights="fp32") if precision == "bf16" and setup.backend == "single" else told
+    trace = cli_trace.traced(told, setup, dict(named(name)))
+    assert trace.problem == ""
+    assert estimate(told, setup).allocated.point == pytest.approx(trace.peak, rel=0.05)

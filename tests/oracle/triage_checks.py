@@ -146,8 +146,8 @@ def deepspeed_accepts(one: Emitted, libraries: Libraries) -> Iterator[Failure | 
 LEFT_OUT = {"variables", "device", "backend", "gradient_accumulation_steps", "process_groups", "debug"}
 SAME = """
 import json
-from tests.oracle import building, likeness
-wrong = list(likeness.unlike(building.describe(accelerator), json.loads(MEANT)))
+from tests.oracle import building, worker
+wrong = list(worker.unlike(building.describe(accelerator), json.loads(MEANT)))
 assert not wrong, "UNLIKE " + "; ".join(f"{name}: {mine} and {other}" for name, mine, other in wrong)
 """
 

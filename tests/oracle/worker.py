@@ -93,6 +93,18 @@ def plain(value: Any, depth: int = 0) -> Any:
     return ADDRESS.sub("", repr(value))
 
 
+def unlike(built: Mapping[str, Any], meant: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """What is not as it was meant: its name, and the two values."""
+    for name in sorted(meant):
+        mine, theirs = built.get(name), meant[name]
+        if isinstance(mine, dict) and isinstance(theirs, dict):
+            yield from (
+                (f"{name}.{key}", mine.get(key), theirs[key]) for key in sorted(theirs) if mine.get(key) != theirs[key]
+            )
+        elif mine != theirs:
+            yield name, mine, theirs
+
+
 def refusal(error: BaseException, text: str = "") -> Answer:
     """The answer for an exception: its type, text, and the innermost frame inside one of the libraries."""
     frames = [
