@@ -100,6 +100,14 @@ def test_what_counts(given: dict[str, Any], name: str, value: Any, surface: str)
             {"config": FSDP + "fsdp_config: {fsdp_version: 1}", "flags": "--fsdp_version 2"},
             "argument.fsdp_version", ("file", 1), "command line",
         ),
+        (
+            {"config": FSDP, "flags": "--multi_gpu"},
+            "accelerator.distributed_type", ("file", "FSDP"), "an option of the command line",
+        ),
+        (
+            {"config": FSDP, "calls": {"DeepSpeedPlugin": {"zero_stage": 3}}},
+            "accelerator.distributed_type", ("file", "FSDP"), "the plugin of the script",
+        ),
         ({"config": FSDP + "monitor_interval: 3"}, "argument.monitor_interval", ("file", 3), "its own default"),
         (
             {"config": DEEPSPEED + "deepspeed_config: {gradient_accumulation_steps: 1}",

@@ -42,7 +42,7 @@ def worker(run: Run, variables: Variables, started: Mapping[str, Setting]) -> It
     plugins = {name: switched(run, variables, owner, variable) for owner, (name, variable) in OWNERS.items()}
     processes = world(run, variables, started)
     kind = kind_of_run(run, variables, processes, plugins)
-    yield kind
+    yield kind._replace(losers=tuple(one for one in kind.losers if one.value != kind.value))
     yield processes
     precision = precision_of(run, variables)
     yield from fields(run, dynamo_variables(run, variables), "TorchDynamoPlugin", "dynamo_plugin").values()
@@ -120,15 +120,19 @@ def started_by_torch(run: Run) -> bool:
 
 
 def kind_given(run: Run) -> Setting:
-    """Where the kind of run comes from: a constructor, an option, or the file."""
-    name, launch = "accelerator.distributed_type", run.launch
+    """Where the kind of run comes from: a constructor, an option, or the file, which loses to both."""
+    name, launch, pointer = "accelerator.distributed_type", run.launch, ("distributed_type",)
+    written = setting_at(name, launch.document.get(*pointer), launch.document, pointer)
+    written = written if launch.document.has(*pointer) else Setting(name, None)
     called = next((run.calls[owner].place for owner in OWNERS if owner in run.calls), None)
     if called is not None:
-        return Setting(name, "NO", "python", called, state="set")
+        lost = written.beaten("the plugin of the script decides in the workers")
+        return Setting(name, "NO", "python", called, lost, "set")
     option = next((launch.arguments[one] for one in PARADIGMS if launch.arguments.get(one, Arg(None)).value), Arg(None))
-    pointer = option.pointer or ("distributed_type",)
-    document = option.document or launch.document
-    return setting_at(name, "NO", document, pointer) if document.has(*pointer) else Setting(name, "NO", "launcher")
+    if option.document is not None and option.pointer is not None:
+        lost = written.beaten("an option of the command line chooses the launcher")
+        return setting_at(name, "NO", option.document, option.pointer)._replace(losers=lost)
+    return written.becomes("NO") if written.state == "set" else Setting(name, "NO", "launcher")
 
 
 def argument_of(run: Run, owner: str, name: str) -> Setting | None:
