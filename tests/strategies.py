@@ -9,53 +9,14 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 KEYS = [
-    "distributed_type",
-    "fsdp_config",
-    "fsdp_version",
-    "zero_optimization",
-    "stage",
-    "train_batch_size",
-    "offload_optimizer",
-    "device",
-    "num",
-    "mixed_precision",
-    "machine_rank",
-    "debug",
-    "no",
-    "on",
-    "yes",
-    "null",
-    "true",
-    "key_1",
-    "a",
-    "b",
-    "c",
-    "x.y",
-    "with-dash",
-]
+    "distributed_type", "fsdp_config", "fsdp_version", "zero_optimization", "stage", "train_batch_size",
+    "offload_optimizer", "device", "num", "mixed_precision", "machine_rank", "debug", "no", "on", "yes", "null",
+    "true", "key_1", "a", "b", "c", "x.y", "with-dash"
+]  # fmt: skip
 WORDS = [
-    "auto",
-    "cpu",
-    "none",
-    "bf16",
-    "no",
-    "NO",
-    "yes",
-    "on",
-    "off",
-    "null",
-    "~",
-    "true",
-    "1e8",
-    "1.0e8",
-    "010",
-    "1:30",
-    "0x1F",
-    "FULL_SHARD",
-    "<ip>",
-    "${HOST}",
-    "{{n}}",
-]
+    "auto", "cpu", "none", "bf16", "no", "NO", "yes", "on", "off", "null", "~", "true", "1e8", "1.0e8", "010",
+    "1:30", "0x1F", "FULL_SHARD", "<ip>", "${HOST}", "{{n}}"
+]  # fmt: skip
 AWKWARD = ["", " ", "a: b", "a #b", "#", "- x", "[1]", "{a}", "it's", '"q"', "é", "x\ny", "\\", "&a", "*a", "!t", "a,b"]
 
 scalars: st.SearchStrategy[Any] = st.one_of(
@@ -120,115 +81,21 @@ def soup(tokens: Sequence[str], most: int = 20) -> st.SearchStrategy[str]:
 
 
 _COMMON = [
-    "{",
-    "}",
-    "[",
-    "]",
-    ":",
-    ": ",
-    ",",
-    '"',
-    "'",
-    "#",
-    " #",
-    "\n",
-    " ",
-    "a",
-    "b",
-    "null",
-    "true",
-    "-1",
-    "1.5",
-    "\\",
-]
+    "{", "}", "[", "]", ":", ": ", ",", '"', "'", "#", " #", "\n", " ", "a", "b", "null", "true", "-1", "1.5", "\\"
+]  # fmt: skip
 YAML_TOKENS = [
     *_COMMON,
-    "\\",
-    *(
-        "\n  ",
-        "\n- ",
-        "- ",
-        "? ",
-        "010",
-        "1:30",
-        "<<: *a",
-        "<<: [*a, *a]",
-        "&a ",
-        "*a",
-        "!!str ",
-        "!!int ",
-        "!x",
-        "|",
-        ">",
-    ),
-    *(
-        "|-\n",
-        ">+\n",
-        "---",
-        "\n---\n",
-        "...",
-        "%YAML 1.1",
-        "k: ",
-        "x: y\n",
-        "é",
-        "=",
-        "~",
-        "2001-01-01",
-        "!!set ",
-        "\t",
-    ),
-    *(
-        "\r\n",
-        "\r",
-        "\x85",
-        "\u2028",
-        "\x07",
-        "\U0001f600",
-        '"\\ud800"',
-        "!!binary ",
-        "!!omap ",
-        "no",
-        "@",
-        "`",
-        "{{ x }}",
-    ),
-]
+    "\\", "\n  ", "\n- ", "- ", "? ", "010", "1:30", "<<: *a", "<<: [*a, *a]", "&a ", "*a", "!!str ", "!!int ", "!x",
+    "|", ">", "|-\n", ">+\n", "---", "\n---\n", "...", "%YAML 1.1", "k: ", "x: y\n", "é", "=", "~", "2001-01-01",
+    "!!set ", "\t", "\r\n", "\r", "\u0085", "\u2028", "\u0007", "😀", '"\\ud800"', "!!binary ", "!!omap ", "no", "@",
+    "`", "{{ x }}"
+]  # fmt: skip
 JSON_TOKENS = [
     *_COMMON,
-    "\\",
-    *(
-        "'''",
-        "//",
-        "/*",
-        "*/",
-        "\t",
-        "false",
-        "0",
-        "1.0",
-        "1e5",
-        "1e999",
-        "NaN",
-        "-Infinity",
-        "\\u00e9",
-        "\\ud83d\\ude00",
-    ),
-    *(
-        "\\ud800",
-        "\\n",
-        "\r\n",
-        "\r",
-        "\xa0",
-        "\x0b",
-        "_",
-        '"a":',
-        "k:",
-        '"x"',
-        "٣",
-        "\\u+123",
-        "-",
-        "a:\n'''\n x\n'''",
-    ),
-]
+    "\\", "'''", "//", "/*", "*/", "\t", "false", "0", "1.0", "1e5", "1e999", "NaN", "-Infinity", "\\u00e9",
+    "\\ud83d\\ude00", "\\ud800", "\\n", "\r\n", "\r", "\u00a0", "\u000b", "_", '"a":', "k:", '"x"', "٣", "\\u+123",
+    "-", "a:\n'''\n x\n'''"
+]  # fmt: skip
 yaml_soups = soup(YAML_TOKENS)
 json_soups = soup(JSON_TOKENS)
 

@@ -116,33 +116,27 @@ def test_a_terminal_gets_colours_unless_told_otherwise(monkeypatch: pytest.Monke
     assert not cli_common.wants_color(Terminal())
 
 
-WRONG_CALLS = [
-    ((), "give a file, a directory, or - for standard input"),
-    (("x", "--bogus"), "unrecognized arguments: --bogus"),
-    (("x", "--accelerate-version", "1.x"), "'1.x' is not a release number such as 1.10.1"),
-    (("x", "--format", "toml"), "invalid choice: 'toml'"),
-    (("x", "--output-format", "xml"), "invalid choice: 'xml'"),
-    (("x", "--num-processes", "0"), "0 is not a number of at least 1"),
-    (("x", "--num-processes", "many"), "'many' is not a whole number"),
-    (("x", "--main-process-port", "70000"), "70000 is not a number from 0 to 65535"),
-    (("x", "--quiet", "--verbose"), "not allowed with argument"),
-    (("x", "--select", "QQQ"), "there is no rule 'QQQ'"),
-    (("x", "--ignore", "ACC999"), "there is no rule 'ACC999'; did you mean ACC"),
-    (("--explain", "nothing-at-all"), "there is no rule 'nothing-at-all'"),
-    (("--list-rules", "--output-format", "sarif"), "rules are listed as text or json"),
-    (("x", "--unsafe-fixes"), "give one of them too"),
-    (("x", "--diff", "--output-format", "json"), "--diff writes text"),
-    (("x", "--statistics", "--output-format", "sarif"), "--statistics writes text"),
-    (("-", "--fix"), "--fix cannot change standard input"),
-]
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"), WRONG_CALLS, ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
-)
-def test_a_wrong_call_ends_in_one_line(run: Run, argv: tuple[str, ...], message: str) -> None:
+@table("""argv, message
+'', 'give a file, a directory, or - for standard input'
+x --bogus, 'unrecognized arguments: --bogus'
+x --accelerate-version 1.x, '''1.x'' is not a release number such as 1.10.1'
+x --format toml, 'invalid choice: ''toml'''
+x --output-format xml, 'invalid choice: ''xml'''
+x --num-processes 0, 0 is not a number of at least 1
+x --num-processes many, '''many'' is not a whole number'
+x --main-process-port 70000, 70000 is not a number from 0 to 65535
+x --quiet --verbose, not allowed with argument
+x --select QQQ, there is no rule 'QQQ'
+x --ignore ACC999, there is no rule 'ACC999'; did you mean ACC
+--explain nothing-at-all, there is no rule 'nothing-at-all'
+--list-rules --output-format sarif, rules are listed as text or json
+x --unsafe-fixes, give one of them too
+x --diff --output-format json, --diff writes text
+x --statistics --output-format sarif, --statistics writes text
+'- --fix', --fix cannot change standard input""")
+def test_a_wrong_call_ends_in_one_line(run: Run, argv: str, message: str) -> None:
     Path("x").write_text("fine")
-    status, out, err = run(*argv)
+    status, out, err = run(*argv.split())
     assert (status, out) == (2, "")
     assert err.startswith("validate-backend-config: ")
     assert message in err
@@ -303,14 +297,8 @@ def test_a_device_is_written_to_and_stays_one(run: Run) -> None:
 
 def test_secrets_stay_out_of_every_stream(run: Run) -> None:
     Path("x.yaml").write_text("token: hush-hush confg\n")
-    for flags in (
-        [],
-        ["--diff"],
-        ["--output-format", "json"],
-        ["--output-format", "sarif"],
-        ["--output-format", "github"],
-    ):
-        _, out, err = run("x.yaml", *flags)
+    for flags in ("", "--diff", "--output-format json", "--output-format sarif", "--output-format github"):
+        _, out, err = run("x.yaml", *flags.split())
         assert "hush" not in out + err
 
 

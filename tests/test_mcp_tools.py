@@ -16,6 +16,7 @@ from mcp_server.app import TOOLS, answered, server
 from mcp_server.arguments import fits
 from tests.capture_failures import logs
 from tests.mcp_calls import ACCELERATE, CLEAN, DEEPSPEED, MODES, call, refused, text_of
+from tests.tables import table
 
 from distributed_training_backends import api, cli
 from distributed_training_backends.model_diagnose import SYMPTOMS
@@ -264,43 +265,37 @@ def nulls(value: Any) -> Any:
         yield from nulls(inner)
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "said"),
-    [
-        ("validate_config", {"confg": "a: 1"}, ["has no argument 'confg'; did you mean 'config'?", "needs 'config'"]),
-        ("validate_config", {"config": CLEAN, "accelerate": "1.0"}, ["did you mean 'accelerate_version'?"]),
-        ("validate_config", {"config": CLEAN, "zzz": 1}, ["'zzz'. It takes config, deepspeed_config, kind"]),
-        ("validate_config", {}, ["needs 'config': The text of the config"]),
-        ("validate_config", {"config": ""}, ["write a text that is not empty"]),
-        ("validate_config", {"config": None}, ["needs 'config'"]),
-        ("validate_config", {"config": {"a": 1}}, ["config is a structure, not its text; write a text"]),
-        ("validate_config", {"config": ["a"]}, ["config is a list; write a text"]),
-        ("validate_config", {"config": "configs/fsdp.yaml"}, ["is the name of a file", "reads no files"]),
-        ("validate_config", {"config": CLEAN, "deepspeed_config": "C:\\ds.json"}, ["deepspeed_config is the name"]),
-        ("validate_config", {"config": CLEAN, "kind": "acelerate"}, ["write accelerate (of auto, accelerate"]),
-        ("validate_config", {"config": CLEAN, "kind": "zzz"}, ["write one of auto, accelerate"]),
-        ("validate_config", {"config": CLEAN, "limit": 0}, ["limit is 0; write a whole number from 1 to 50"]),
-        ("validate_config", {"config": CLEAN, "limit": "many"}, ["limit is 'many'; write a whole number"]),
-        ("validate_config", {"config": CLEAN, "limit": 10**30}, ["write a whole number from 1 to 50"]),
-        ("validate_config", {"config": CLEAN, "num_processes": True}, ["num_processes is True; write a whole number"]),
-        ("validate_config", {"config": CLEAN, "offset": -1}, ["offset is -1; write a whole number from 0"]),
-        ("validate_config", {"config": CLEAN, "torch_version": "latest"}, ["torch_version is 'latest'", "1.10.1"]),
-        ("validate_config", {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5}, ["no argument 'a', 'b', 'c'. It"]),
-        ("diagnose_failure", {}, ["needs a log or a symptom"]),
-        ("diagnose_failure", {"log": "logs/run.log"}, ["log is the name of a file", "pass the text"]),
-        ("lookup_reference", {"query": "  "}, ["the query is empty"]),
-        ("lookup_reference", {"query": "x" * 20_000}, ["not a log"]),
-        ("lookup_reference", {"question": "x"}, ["has no argument 'question'", "needs 'query'"]),
-        ("lookup_refernce", {"query": "x"}, ["there is no tool 'lookup_refernce'; did you mean lookup_reference?"]),
-        ("explain", {}, ["there is no tool 'explain'; there are validate_config, triage_backend, diagnose_failure"]),
-        ("triage_backend", {"gpu": "T4"}, ["model"]),
-        ("triage_backend", {**EIGHT, "seq": 0}, ["seq is 0; write a whole number from 1"]),
-        ("triage_backend", {**EIGHT, "gpu": "Voodoo-2"}, ["/hardware/gpu", "Voodoo-2", "gpu_memory_gib"]),
-        ("triage_backend", {**EIGHT, "candidate": "zero4"}, ["candidate is none of"]),
-        ("triage_backend", {**EIGHT, "facts": "hardware: 8 GPUs"}, ["hardware in facts is no mapping"]),
-        ("triage_backend", {**EIGHT, "facts": "a: [1"}, ["facts"]),
-        ("triage_backend", {**EIGHT, "wish": "horovod"}, ["/wish"]),
-    ],
+@table(
+    r"""tool, arguments, said
+validate_config, {confg: 'a: 1'}, ['has no argument ''confg''; did you mean ''config''?', needs 'config']
+validate_config, {config: CLEAN, accelerate: '1.0'}, ['did you mean ''accelerate_version''?']
+validate_config, {config: CLEAN, zzz: 1}, ['''zzz''. It takes config, deepspeed_config, kind']
+validate_config, {}, ['needs ''config'': The text of the config']
+validate_config, {config: ''}, [write a text that is not empty]
+validate_config, {config: ~}, [needs 'config']
+validate_config, {config: {a: 1}}, ['config is a structure, not its text; write a text']
+validate_config, {config: [a]}, [config is a list; write a text]
+validate_config, {config: configs/fsdp.yaml}, [is the name of a file, reads no files]
+validate_config, {config: CLEAN, deepspeed_config: C:\ds.json}, [deepspeed_config is the name]
+validate_config, {config: CLEAN, kind: acelerate}, ['write accelerate (of auto, accelerate']
+validate_config, {config: CLEAN, kind: zzz}, ['write one of auto, accelerate']
+validate_config, {config: CLEAN, limit: 0}, [limit is 0; write a whole number from 1 to 50]
+validate_config, {config: CLEAN, limit: many}, [limit is 'many'; write a whole number]
+validate_config, {config: CLEAN, limit: 1000000000000000000000000000000}, [write a whole number from 1 to 50]
+validate_config, {config: CLEAN, num_processes: true}, [num_processes is True; write a whole number]
+validate_config, {config: CLEAN, offset: -1}, [offset is -1; write a whole number from 0]
+validate_config, {config: CLEAN, torch_version: latest}, [torch_version is 'latest', 1.10.1]
+validate_config, {a: 1, b: 2, c: 3, d: 4, e: 5}, ['no argument ''a'', ''b'', ''c''. It']
+diagnose_failure, {}, [needs a log or a symptom]
+diagnose_failure, {log: logs/run.log}, [log is the name of a file, pass the text]
+lookup_reference, {query: '  '}, [the query is empty]
+lookup_reference, {query: LONG}, [not a log]
+lookup_reference, {question: x}, [has no argument 'question', needs 'query']
+lookup_refernce, {query: x}, ['there is no tool ''lookup_refernce''; did you mean lookup_reference?']
+explain, {}, ['there is no tool ''explain''; there are validate_config, triage_backend, diagnose_failure']
+triage_backend, {gpu: T4}, [model]""",
+    CLEAN=CLEAN,
+    LONG="x" * 20_000,
 )
 async def test_a_wrong_call_says_what_to_write(tool: str, arguments: dict[str, Any], said: list[str]) -> None:
     async with Client(server()) as client:
@@ -308,6 +303,17 @@ async def test_a_wrong_call_says_what_to_write(tool: str, arguments: dict[str, A
     assert [part for part in said if part not in message] == [], message
     assert len(message) < 600
     assert "\n" not in message
+
+
+@table("""arguments, said
+{seq: 0}, [seq is 0; write a whole number from 1]
+{gpu: Voodoo-2}, [/hardware/gpu, Voodoo-2, gpu_memory_gib]
+{candidate: zero4}, [candidate is none of]
+{facts: 'hardware: 8 GPUs'}, [hardware in facts is no mapping]
+{facts: 'a: [1'}, [facts]
+{wish: horovod}, [/wish]""")
+async def test_facts_that_cannot_be_taken_are_named(arguments: dict[str, Any], said: list[str]) -> None:
+    await test_a_wrong_call_says_what_to_write("triage_backend", {**EIGHT, **arguments}, said)
 
 
 def values_for(schema: dict[str, Any]) -> st.SearchStrategy[Any]:

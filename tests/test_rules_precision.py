@@ -73,11 +73,11 @@ MULTI_GPU, {fp8_config: {override_linear_precision: '(false,false,false)'}}, [],
 MULTI_GPU, {fp8_config: {override_linear_precision: 'false'}}, [1.4.0], []
 MULTI_GPU, {fp8_config: {override_linear_precision: ~}}, [], [1.4.0]
 'NO', {fp8_config: {override_linear_precision: ['false', 'false', 'false']}}, [], [1.7.0]
-'NO', {fp8_config: {override_linear_precision: ~}}, [], [1.7.0]"""
+'NO', {fp8_config: {override_linear_precision: ~}}, [], [1.7.0]""",
+    SHARDED=SHARDED,
+    LOADS_ALL=LOADS_ALL,
 )
 def test_fp8_release_by_release(kind: str, more: dict[str, Any], refused: list[str], taken: list[str]) -> None:
-    if isinstance(name := more.get("fsdp_config"), str):
-        more = {"fsdp_config": SHARDED if name == "SHARDED" else LOADS_ALL}
     assert all(codes(launch(kind, **more), accelerate=release) for release in refused)
     assert not any(codes(launch(kind, **more), accelerate=release) for release in taken)
 
