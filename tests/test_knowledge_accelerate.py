@@ -15,12 +15,9 @@ from distributed_training_backends import versions
 from distributed_training_backends.knowledge import accelerate, accelerate_api, history
 from distributed_training_backends.resources import load_json
 
-NEWEST = accelerate.for_release("1.15.0")
-DYNAMO_BACKENDS_OF_0_21 = (
-    *("no", "eager", "aot_eager", "inductor", "nvfuser", "aot_nvfuser", "aot_cudagraphs"),
-    *("ofi", "fx2trt", "onnxrt", "ipex"),
-)
-FILES = ("accelerate.json", "accelerate_reference.json", "accelerate_api.json", "transformers.json")
+at = accelerate.for_release
+NEWEST = at("1.15.0")
+FILES = ("deepspeed.json", "accelerate.json", "accelerate_reference.json", "accelerate_api.json", "transformers.json")
 
 
 def runs_of(tree: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], list[Any]]]:
@@ -34,7 +31,7 @@ def test_spans_are_in_order_apart_and_within_the_releases(file: str) -> None:
     content = load_json(file)
     order = {name: place for place, name in enumerate(content["releases"])}
     assert list(order) == sorted(order, key=versions.parse)
-    kinds = {name: part for name, part in content.items() if isinstance(part, dict) and name != "read"}
+    kinds = {name: part for name, part in content.items() if isinstance(part, dict) and name not in ("read", "torch")}
     for path, runs in runs_of(kinds):
         before, previous = -1, None
         for first, last, value in runs:
@@ -55,44 +52,37 @@ def test_spans_are_in_order_apart_and_within_the_releases(file: str) -> None:
 def test_there_are_as_many_options_and_keys_as_the_release_has(
     release: str, options: int, cluster: int, sagemaker: int
 ) -> None:
-    known = accelerate.for_release(release)
+    known = at(release)
     # A release's own parser keeps one entry for two options that share a destination.
     assert (len(known.options), len(known.cluster_fields), len(known.sagemaker_fields)) == (options, cluster, sagemaker)
 
 
-@pytest.mark.parametrize(
-    ("release", "dest", "flags", "type_", "choices", "default"),
-    [
-        ("1.15.0", "fp8_format", {"--fp8_format", "--fp8-format"}, "str", ("HYBRID", "E4M3", "E5M2"), "HYBRID"),
-        ("1.4.0", "fp8_format", {"--fp8_format", "--fp8-format"}, "str", ("E4M3", "HYBRID"), "E4M3"),
-        ("1.15.0", "fsdp_version", {"--fsdp_version", "--fsdp-version"}, "str", ("1", "2"), "1"),
-        ("0.27.2", "fsdp_sharding_strategy", {"--fsdp_sharding_strategy"}, "str", None, "FULL_SHARD"),
-        ("0.21.0", "fsdp_sharding_strategy", {"--fsdp_sharding_strategy"}, "int", None, 1),
-        ("1.15.0", "mpirun_hostfile", {"--mpirun_hostfile", "--mpirun-hostfile"}, "str", None, None),
-        ("0.21.0", "fsdp_min_num_params", {"--fsdp_min_num_params"}, "int", None, 1e8),
-        ("1.15.0", "fsdp_min_num_params", {"--fsdp_min_num_params", "--fsdp-min-num-params"}, "int", None, 100_000_000),
-        ("0.28.0", "monitor_interval", {"--monitor_interval", "--monitor-interval"}, "float", None, 5),
-        ("1.15.0", "monitor_interval", {"--monitor_interval", "--monitor-interval"}, "float", None, 0.1),
-        ("1.15.0", "debug", {"--debug"}, None, None, None),
-        ("0.21.0", "debug", {"--debug"}, None, None, False),
-        ("1.15.0", "quiet", {"--quiet", "-q"}, None, None, None),
-        ("1.15.0", "cpu", {"--cpu"}, None, None, False),
-        ("1.15.0", "training_script", set(), "str", None, None),
-        (
-            "0.21.0",
-            "dynamo_backend",
-            {"--dynamo_backend"},
-            "str",
-            DYNAMO_BACKENDS_OF_0_21,
-            None,
-        ),
-    ],
-)  # fmt: skip
+@table(
+    """release, dest, flags, kind, choices, default
+1.15.0, fp8_format, --fp8-format --fp8_format, str, HYBRID E4M3 E5M2, HYBRID
+1.4.0, fp8_format, --fp8-format --fp8_format, str, E4M3 HYBRID, E4M3
+1.15.0, fsdp_version, --fsdp-version --fsdp_version, str, 1 2, '1'
+0.27.2, fsdp_sharding_strategy, --fsdp_sharding_strategy, str, ~, FULL_SHARD
+0.21.0, fsdp_sharding_strategy, --fsdp_sharding_strategy, int, ~, 1
+1.15.0, mpirun_hostfile, --mpirun-hostfile --mpirun_hostfile, str, ~, ~
+0.21.0, fsdp_min_num_params, --fsdp_min_num_params, int, ~, 100000000.0
+1.15.0, fsdp_min_num_params, --fsdp-min-num-params --fsdp_min_num_params, int, ~, 100000000
+0.28.0, monitor_interval, --monitor-interval --monitor_interval, float, ~, 5
+1.15.0, monitor_interval, --monitor-interval --monitor_interval, float, ~, 0.1
+1.15.0, debug, --debug, ~, ~, ~
+0.21.0, debug, --debug, ~, ~, no
+1.15.0, quiet, --quiet -q, ~, ~, ~
+1.15.0, cpu, --cpu, ~, ~, no
+1.15.0, training_script, '', str, ~, ~
+0.21.0, dynamo_backend, --dynamo_backend, str, DYNAMO, ~""",
+    DYNAMO="no eager aot_eager inductor nvfuser aot_nvfuser aot_cudagraphs ofi fx2trt onnxrt ipex",
+)
 def test_an_option_is_as_the_release_declares_it(
-    release: str, dest: str, flags: set[str], type_: str | None, choices: tuple[str, ...] | None, default: Any
+    release: str, dest: str, flags: str, kind: str | None, choices: str | None, default: Any
 ) -> None:
-    option = accelerate.for_release(release).options[dest]
-    assert (set(option.flags), option.type, option.choices) == (flags, type_, choices)
+    option = at(release).options[dest]
+    assert (sorted(option.flags), option.type) == (flags.split(), kind)
+    assert option.choices == (tuple(choices.split()) if choices else None)
     assert json.dumps(option.default) == json.dumps(default)
 
 
@@ -119,7 +109,7 @@ def test_defaults_of_a_file_are_those_that_take_effect() -> None:
     assert NEWEST.sagemaker_fields["region"] == "us-east-1"
     assert NEWEST.sagemaker_fields["base_job_name"] == "accelerate-sagemaker-1"
     assert {name for name, field in NEWEST.cluster.items() if field.required} == {"distributed_type"}
-    assert accelerate.for_release("0.28.0").cluster["num_processes"].required
+    assert at("0.28.0").cluster["num_processes"].required
     assert {name for name, field in NEWEST.sagemaker.items() if field.required} == {
         "distributed_type",
         "ec2_instance_type",
@@ -129,11 +119,11 @@ def test_defaults_of_a_file_are_those_that_take_effect() -> None:
 
 def test_what_the_loader_does_with_a_file() -> None:
     assert NEWEST.loading == {"unknown_keys": "ValueError", "missing distributed_type": "ValueError"}
-    assert accelerate.for_release("0.22.0").loading == {"unknown_keys": "TypeError", "mixed_precision_false": "no"}
+    assert at("0.22.0").loading == {"unknown_keys": "TypeError", "mixed_precision_false": "no"}
     assert NEWEST.old_keys == {"fp16": "mixed_precision", "dynamo_backend": "dynamo_config"}
     assert NEWEST.fills["num_processes"]["value"] == 1
     assert "when" in NEWEST.fills["num_processes"]
-    assert "num_processes" not in accelerate.for_release("0.33.0").fills
+    assert "num_processes" not in at("0.33.0").fills
 
 
 @table("""release, block, key, argument
@@ -150,12 +140,12 @@ def test_what_the_loader_does_with_a_file() -> None:
 0.27.2, mpirun_config, mpirun_hostfile, ~
 0.28.0, mpirun_config, mpirun_hostfile, mpirun_hostfile""")
 def test_where_a_key_of_a_block_goes(release: str, block: str, key: str, argument: str | None) -> None:
-    assert accelerate.for_release(release).destination(block, key) == argument
+    assert at(release).destination(block, key) == argument
 
 
 def test_when_the_command_line_wins_over_a_block() -> None:
-    assert not accelerate.for_release("1.4.0").merging["given_option_wins"]
-    assert accelerate.for_release("1.5.0").merging["given_option_wins"]
+    assert not at("1.4.0").merging["given_option_wins"]
+    assert at("1.5.0").merging["given_option_wins"]
     assert NEWEST.merging["set_apart"] == ["compute_environment", "mixed_precision", "distributed_type"]
 
 
@@ -173,7 +163,7 @@ def test_what_reaches_the_training_processes() -> None:
     assert {"zero_stage", "deepspeed_hostfile", "parallelism_config_sp_size"} <= deepspeed
     assert not {"dynamo_backend", "fsdp_version", "offload_optimizer_nvme_path"} & deepspeed
     assert {"use_cpu", "mpirun_hostfile"} <= NEWEST.reads_through("simple_launcher")
-    assert "parallelism_config_sp_size" not in accelerate.for_release("1.11.0").reads_through("deepspeed_launcher")
+    assert "parallelism_config_sp_size" not in at("1.11.0").reads_through("deepspeed_launcher")
 
 
 def test_the_variables_that_carry_an_option() -> None:
@@ -184,11 +174,9 @@ def test_the_variables_that_carry_an_option() -> None:
         "ACCELERATE_FP8_OVERRIDE_DGRAD",
         "ACCELERATE_FP8_OVERRIDE_WGRAD",
     }
-    assert accelerate.for_release("1.3.0").exports["fp8_override_linear_precision"] == (
-        "ACCELERATE_FP8_OVERRIDE_LINEAR_PRECISION",
-    )
-    assert "fsdp_activation_checkpointing" not in accelerate.for_release("0.30.1").exports
-    assert accelerate.for_release("1.10.0").exports["parallelism_config_tp_size"] == ("PARALLELISM_CONFIG_TP_SIZE",)
+    assert at("1.3.0").exports["fp8_override_linear_precision"] == ("ACCELERATE_FP8_OVERRIDE_LINEAR_PRECISION",)
+    assert "fsdp_activation_checkpointing" not in at("0.30.1").exports
+    assert at("1.10.0").exports["parallelism_config_tp_size"] == ("PARALLELISM_CONFIG_TP_SIZE",)
     # `accelerate config` writes this key, and it is exported, but nothing reads the variable.
     (variable,) = NEWEST.exported_as("setup_fp8_env", "fp8_amax_history_length")
     assert variable == "ACCELERATE_FP8_AMAX_HISTORY_LENGTH"
@@ -199,15 +187,15 @@ def test_the_variables_that_carry_an_option() -> None:
 def test_names_with_values() -> None:
     assert "XLA" in NEWEST.enum("DistributedType").values()
     assert "TPU" not in NEWEST.enum("DistributedType").values()
-    assert "TPU" in accelerate.for_release("0.27.2").enum("DistributedType").values()
-    assert "TPU" not in accelerate.for_release("0.28.0").enum("DistributedType").values()  # a descriptor, no member
+    assert "TPU" in at("0.27.2").enum("DistributedType").values()
+    assert "TPU" not in at("0.28.0").enum("DistributedType").values()  # a descriptor, no member
     assert len(NEWEST.enum("DistributedType")) == 14
     assert list(NEWEST.enum("FP8BackendType").values()) == ["AO", "MSAMP", "NO", "TE"]
     assert NEWEST.literal("OptLevel") == ("O1", "O2")
     assert NEWEST.constant("FSDP2_PYTORCH_VERSION") == "2.6.0"
-    assert accelerate.for_release("1.6.0").constant("FSDP2_PYTORCH_VERSION") == "2.5.1"
-    assert accelerate.for_release("0.20.0").constant("FSDP2_PYTORCH_VERSION") is None
-    assert accelerate.for_release("0.20.0").enum("FP8BackendType") == {}
+    assert at("1.6.0").constant("FSDP2_PYTORCH_VERSION") == "2.5.1"
+    assert at("0.20.0").constant("FSDP2_PYTORCH_VERSION") is None
+    assert at("0.20.0").enum("FP8BackendType") == {}
 
 
 @table("""asked, applies
@@ -219,7 +207,7 @@ def test_names_with_values() -> None:
 0.24.2, 0.24.1""")
 def test_the_knowledge_that_applies_to_a_release(asked: str, applies: str) -> None:
     assert accelerate.nearest(asked) == applies
-    assert accelerate.for_release(asked) is accelerate.for_release(applies)
+    assert at(asked) is at(applies)
 
 
 def test_how_long_something_has_been_known() -> None:

@@ -3,56 +3,48 @@
 The arguments of 5.24.0 were compared in full with `dataclasses.fields(TrainingArguments)` of the real library.
 """
 
-import pytest
 from tests.tables import table
 
 from distributed_training_backends.knowledge import transformers
 
-NEWEST = transformers.for_release("5.24.0")
+at = transformers.for_release
+NEWEST = at("5.24.0")
 
 
-@pytest.mark.parametrize(
-    ("release", "read", "not_read"),
-    [
-        ("4.40.2", {"forward_prefetch", "activation_checkpointing", "xla"}, {"cpu_ram_efficient_loading", "version"}),
-        ("4.46.3", {"cpu_ram_efficient_loading", "limit_all_gathers"}, {"version", "reshard_after_forward"}),
-        ("4.51.3", {"cpu_ram_efficient_loading", "sync_module_states"}, {"version", "state_dict_type"}),
-        ("4.57.6", {"use_orig_params", "min_num_params"}, {"version", "cpu_offload"}),
-        ("5.0.0", {"version", "reshard_after_forward"}, {"state_dict_type", "auto_wrap_policy", "cpu_offload"}),
-        ("5.10.4", {"version", "state_dict_type", "auto_wrap_policy", "cpu_offload"}, {"sharding_strategy"}),
-        (
-            "5.24.0",
-            {"activation_checkpointing", "xla_fsdp_settings.compute_dtype"},
-            {"offload_params", "mixed_precision"},
-        ),
-    ],
-)
-def test_the_keys_of_fsdp_config(release: str, read: set[str], not_read: set[str]) -> None:
-    keys = transformers.for_release(release).fsdp_keys
-    assert read <= keys.keys()
-    assert not not_read & keys.keys()
+@table("""release, read, not_read
+4.40.2, [forward_prefetch, activation_checkpointing, xla], [cpu_ram_efficient_loading, version]
+4.46.3, [cpu_ram_efficient_loading, limit_all_gathers], [version, reshard_after_forward]
+4.51.3, [cpu_ram_efficient_loading, sync_module_states], [version, state_dict_type]
+4.57.6, [use_orig_params, min_num_params], [version, cpu_offload]
+5.0.0, [version, reshard_after_forward], [state_dict_type, auto_wrap_policy, cpu_offload]
+5.10.4, [version, state_dict_type, auto_wrap_policy, cpu_offload], [sharding_strategy]
+5.24.0, [activation_checkpointing, xla_fsdp_settings.compute_dtype], [offload_params, mixed_precision]""")
+def test_the_keys_of_fsdp_config(release: str, read: list[str], not_read: list[str]) -> None:
+    keys = at(release).fsdp_keys
+    assert set(read) <= keys.keys()
+    assert not keys.keys() & set(not_read)
 
 
 def test_defaults_that_depend_on_the_fsdp_version() -> None:
     assert NEWEST.fsdp_default_version == 2
-    assert transformers.for_release("5.9.0").fsdp_default_version == 1
-    assert transformers.for_release("4.57.6").fsdp_default_version == 1
+    assert at("5.9.0").fsdp_default_version == 1
+    assert at("4.57.6").fsdp_default_version == 1
     assert NEWEST.fsdp_keys["reshard_after_forward"].default_by_version == {"1": "full_shard", "2": True}
     assert NEWEST.fsdp_keys["auto_wrap_policy"].default == "TRANSFORMER_BASED_WRAP"
     assert NEWEST.fsdp_keys["use_orig_params"].only_version == 1
-    assert transformers.for_release("4.57.6").fsdp_keys["use_orig_params"].only_version is None
+    assert at("4.57.6").fsdp_keys["use_orig_params"].only_version is None
     assert NEWEST.fsdp_keys["cpu_ram_efficient_loading"].only_version is None
 
 
 def test_who_reads_a_key() -> None:
-    assert transformers.for_release("4.46.3").fsdp_keys["limit_all_gathers"].readers == ("trainer",)
+    assert at("4.46.3").fsdp_keys["limit_all_gathers"].readers == ("trainer",)
     assert NEWEST.fsdp_keys["limit_all_gathers"].readers == ("training_args",)
     assert NEWEST.fsdp_keys["xla_fsdp_grad_ckpt"].readers == ("tpu", "training_args")
 
 
 def test_the_prefix_of_keys() -> None:
-    assert transformers.for_release("4.51.3").strips_prefix == "in files"
-    assert transformers.for_release("4.52.4").strips_prefix == "always"
+    assert at("4.51.3").strips_prefix == "in files"
+    assert at("4.52.4").strips_prefix == "always"
 
 
 def test_the_words_of_the_fsdp_argument() -> None:
@@ -71,10 +63,10 @@ def test_arguments_come_and_go() -> None:
     assert len(NEWEST.training_arguments) == 114
     assert NEWEST.training_arguments["gradient_accumulation_steps"].default == 1
     assert NEWEST.training_arguments["fsdp"].default is None
-    assert transformers.for_release("4.56.2").training_arguments["fsdp"].default == ""
+    assert at("4.56.2").training_arguments["fsdp"].default == ""
     assert transformers.spans("training_arguments", "tp_size") == [("4.50", "4.51")]
     assert transformers.spans("training_arguments", "fsdp_min_num_params") == [("4.40", "4.57")]
-    assert transformers.for_release("4.46.3").training_arguments["output_dir"].required
+    assert at("4.46.3").training_arguments["output_dir"].required
     assert "use_configured_state" in NEWEST.accelerator_config
 
 
@@ -87,7 +79,7 @@ def test_bits_and_bytes() -> None:
 
 def test_the_accelerate_that_it_needs() -> None:
     assert NEWEST.needs["accelerate"] == "1.1.0"
-    assert transformers.for_release("4.46.3").needs["accelerate"] == "0.26.0"
+    assert at("4.46.3").needs["accelerate"] == "0.26.0"
 
 
 @table("""asked, applies

@@ -32,7 +32,7 @@ ADAMW = {"type": "AdamW", "params": {"lr": 1e-4, "betas": [0.9, 0.99]}}
     ],
 )
 def test_inline_deepspeed_is_compared_with_the_arguments(
-    arguments: dict[str, Any], block: dict[str, Any], pointers: set[str]
+    arguments: dict[str, Any], block: dict[str, Any], pointers: list[str]
 ) -> None:
     data = {"output_dir": "o", **arguments, "deepspeed": {**STAGE_2, **block}}
     places = {
