@@ -9,7 +9,7 @@ from typing import Any
 
 from distributed_training_backends import api
 from distributed_training_backends.mending import settle
-from distributed_training_backends.model import KINDS, Applicability, FileReport, Finding, Report, Severity
+from distributed_training_backends.model import KINDS, Applicability, FileReport, Finding, Kind, Report, Severity
 from distributed_training_backends.render.characters import visible
 from distributed_training_backends.render.diff import render_diff
 from distributed_training_backends.render.effective import lines
@@ -19,7 +19,8 @@ from distributed_training_backends.render.style import counted
 from .shared import BUDGETS, VERSIONS, about, compact, fitting, following, left_out, paging, targets_from
 from .tool import Answer, Arguments, CallError, Tool, choice, text, whole
 
-PATH = re.compile(r"\s*[\w./\\~:-]{1,200}\.(?:ya?ml|json)\s*", re.IGNORECASE)
+PATH = re.compile(r"\s*[\w./\\~:-]{1,200}\.(?:ya?ml|json|py)\s*", re.IGNORECASE)
+BESIDE: tuple[Kind, ...] = ("python",)  # what may be given beside a config
 LONGEST = 300  # code points of a message in a short answer
 DIFF_LIMIT = 12_000  # characters
 MOST_FIXES = 100  # of a file; where fixes clash each is tried alone, which takes as many runs
@@ -72,11 +73,12 @@ def options_from(given: Arguments) -> api.Options:
 
 def judged(given: Arguments, options: api.Options) -> Report:
     """Judge one text, or two that belong together."""
-    for name in ("config", "deepspeed_config"):
+    for name in ("config", "deepspeed_config", *BESIDE):
         if PATH.fullmatch(given.get(name, "")):
             raise CallError(f"{name} is the name of a file, and this tool reads no files; pass the text in the file")
-    if "deepspeed_config" in given:
-        return api.validate_together(given["config"], given["deepspeed_config"], options)
+    others: dict[Kind, str] = {kind: given[kind] for kind in BESIDE if kind in given}
+    if "deepspeed_config" in given or others:
+        return api.validate_together(given["config"], given.get("deepspeed_config"), options, others)
     return api.validate_text(given["config"], options)
 
 
@@ -112,12 +114,13 @@ def exactly(finding: Finding) -> dict[str, Any]:
 
 def named(file: FileReport, given: Arguments) -> dict[str, str]:
     """Which argument a finding is about, where there are two."""
-    return {"file": argument_of(file)} if "deepspeed_config" in given else {}
+    return {"file": argument_of(file)} if {"deepspeed_config", *BESIDE} & given.keys() else {}
 
 
 def argument_of(file: FileReport) -> str:
     """The argument that a file stands for."""
-    return "config" if file.path == "<text>" else "deepspeed_config"
+    beside = next((kind for kind in BESIDE if file.path == f"<{kind}>"), "deepspeed_config")
+    return "config" if file.path == "<text>" else beside
 
 
 def verdict(report: Report) -> str:
@@ -162,14 +165,15 @@ TOOL = Tool(
         "JSON, a DeepSpeed JSON, an fsdp_config, TrainingArguments, a parallelism, FP8 or quantization block."
     ),
     properties={
-        "config": text("The text of the config, not a path", minLength=1),
-        "deepspeed_config": text("The text of the DeepSpeed JSON that config names"),
+        "config": text("The text of the config", minLength=1),
+        "deepspeed_config": text("The DeepSpeed JSON that config names"),
         "kind": choice("auto", *KINDS),
         "consumer": choice("auto", "deepspeed", "accelerate", "trainer", description="Who reads a DeepSpeed JSON"),
         "num_processes": whole("Over all machines"),
         "num_machines": whole(),
-        "effective": {"type": "boolean", "default": False, "description": "Also list what takes effect"},
+        "effective": {"type": "boolean", "default": False, "description": "List what takes effect"},
         "mixed_precision": {"type": "string", "enum": ["no", "fp16", "bf16", "fp8"]},
+        "python": text("A script"),
         **VERSIONS,
         **paging(10, 50),
     },

@@ -97,15 +97,19 @@ def validate_text(text: str, options: Options, path: str = "<text>", files: Mapp
     return judged(parsed(from_text(path, text), options.kind), options, read)
 
 
-def validate_together(text: str, deepspeed: str, options: Options) -> Report:
-    """Judge a text and the DeepSpeed file that belongs to it; no file is read.
+def validate_together(
+    text: str, deepspeed: str | None, options: Options, others: Mapping[Kind, str] | None = None
+) -> Report:
+    """Judge a text and what belongs to it: a DeepSpeed file, and texts of other kinds; no file is read.
 
     The second one goes by the name that the first one gives it in `deepspeed_config_file`, if it does.
     """
     main = parsed(from_text("<text>", text), options.kind)
     names = [name for one in main if isinstance(one, Document) and (name := named_file(one))]
-    companion = parsed(from_text(names[0] if names else "<deepspeed>", deepspeed), "deepspeed")
-    return judged([*main, *companion], options, lambda _: None)
+    path = names[0] if names else "<deepspeed>"
+    companion = parsed(from_text(path, deepspeed), "deepspeed") if deepspeed is not None else []
+    beside = [one for kind, other in (others or {}).items() for one in parsed(from_text(f"<{kind}>", other), kind)]
+    return judged([*main, *companion, *beside], options, lambda _: None)
 
 
 def from_text(path: str, text: str) -> Raw | Unreadable:
