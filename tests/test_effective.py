@@ -4,8 +4,8 @@ import json
 import re
 from typing import Any
 
-import pytest
 from jsonschema import Draft202012Validator
+from tests.tables import table
 
 from distributed_training_backends import api
 from distributed_training_backends.flow import effective
@@ -20,22 +20,28 @@ from distributed_training_backends.sources.document import Document
 from distributed_training_backends.sources.python_source import parse_python
 from distributed_training_backends.sources.yaml_source import parse_yaml
 
-FSDP = "distributed_type: FSDP\nnum_processes: 4\n"
-NVME = "deepspeed_config: {offload_optimizer_device: nvme, offload_optimizer_nvme_path: /x}"
-PLUGIN = "FullyShardedDataParallelPlugin"
-DEEPSPEED = "distributed_type: DEEPSPEED\nnum_processes: 4\n"
+NAMED: dict[str, Any] = {
+    "NVME": "deepspeed_config: {offload_optimizer_device: nvme, offload_optimizer_nvme_path: /x}",
+    "ONE": "deepspeed_config: {gradient_accumulation_steps: 1}",
+    "FILE": "deepspeed_config: {deepspeed_config_file: ds.json}",
+    "EIGHT": {"Accelerator": {"gradient_accumulation_steps": 8}},
+    "FSDP1": {"FullyShardedDataParallelPlugin": {"use_orig_params": False}},
+    "ZERO2": {"zero_optimization": {"stage": 2}, "bf16": {"enabled": "auto"}},
+}
 
 
-def run(
-    config: str,
-    release: str = "1.15.0",
-    flags: str = "",
-    variables: dict[str, Any] | None = None,
-    calls: dict[str, dict[str, Any]] | None = None,
-    deepspeed: dict[str, Any] | None = None,
-) -> Effective:
+def config(kind: str, more: str = "") -> str:
+    return f"distributed_type: {kind}\nnum_processes: 4\n{NAMED.get(more, more)}\n"
+
+
+def run(kind: str, more: str = "", release: str = "1.15.0", flags: str = "", **given: Any) -> Effective:
+    """A run; what stands in `NAMED` goes by its name there."""
+    variables, calls, deepspeed = (
+        NAMED.get(one, one) if isinstance(one, str) else one
+        for one in map(given.get, ("variables", "calls", "deepspeed"))
+    )
     words = [Word(word, Extent(0, 0)) for word in [*flags.split(), "train.py"]]
-    documents = [parse_yaml("c.yaml", config, "accelerate")]
+    documents = [parse_yaml("c.yaml", config(kind, more), "accelerate")]
     documents.append(launch_document("<launch>", "", Word("accelerate", Extent(0, 0)), words, {}))
     script = {"calls": [{"name": name, "arguments": arguments} for name, arguments in (calls or {}).items()]}
     documents.append(Document("s.py", "python", "python", "", script, {}))
@@ -47,43 +53,24 @@ def run(
     return effective.effective(found)
 
 
-@pytest.mark.parametrize(
-    ("given", "name", "value", "surface"),
-    [
-        ({"config": FSDP + "fsdp_config: {fsdp_version: 2}"}, "fsdp_plugin.fsdp_version", 2, "file"),
-        ({"config": FSDP + "fsdp_config: {fsdp_version: 2}"}, "fsdp_plugin.use_orig_params", None, "default"),
-        ({"config": FSDP + "mixed_precision: fp8"}, "fsdp_plugin.mixed_precision_policy", "bf16", "file"),
-        ({"config": FSDP, "flags": "--fsdp_offload_params true"}, "fsdp_plugin.cpu_offload", True, "command line"),
-        (
-            {"config": FSDP, "calls": {PLUGIN: {"use_orig_params": False}}},
-            "fsdp_plugin.use_orig_params", False, "python",
-        ),
-        (
-            {"config": FSDP, "release": "0.30.1", "calls": {PLUGIN: {"use_orig_params": False}}},
-            "fsdp_plugin.use_orig_params", True, "default",
-        ),
-        ({"config": FSDP, "release": "1.6.0"}, "torchrun.rdzv_endpoint", "localhost:0", "launcher"),
-        ({"config": FSDP}, "torchrun.rdzv_endpoint", "127.0.0.1:29500", "launcher"),
-        (
-            {"config": DEEPSPEED + "deepspeed_config: {gradient_accumulation_steps: 1}",
-             "calls": {"Accelerator": {"gradient_accumulation_steps": 8}}},
-            "accelerator.gradient_accumulation_steps", 1, "file",
-        ),
-        (
-            {"config": DEEPSPEED + NVME},
-            "deepspeed_plugin.deepspeed_config.zero_optimization.offload_optimizer.nvme_path", "none", "default",
-        ),
-        (
-            {"config": DEEPSPEED + "deepspeed_config: {deepspeed_config_file: ds.json}", "flags": "--zero_stage 3",
-             "deepspeed": {"zero_optimization": {"stage": 2}, "bf16": {"enabled": "auto"}}},
-            "deepspeed_plugin.zero_stage", 2, "deepspeed file",
-        ),
-        ({"config": FSDP, "variables": {"OMP_NUM_THREADS": "6"}}, "variable.OMP_NUM_THREADS", "6", "environment"),
-        ({"config": FSDP, "variables": {"NCCL_DEBUG": "INFO"}}, "variable.NCCL_DEBUG", "INFO", "environment"),
-        ({"config": FSDP, "variables": {"FSDP_VERSION": "2"}}, "variable.FSDP_VERSION", "1", "default"),
-        ({"config": "distributed_type: MULTI_GPU\n"}, "torchrun.nproc_per_node", None, "default"),
-    ],
-)  # fmt: skip
+@table(
+    """given, name, value, surface
+{kind: FSDP, more: "fsdp_config: {fsdp_version: 2}"}, fsdp_plugin.fsdp_version, 2, file
+{kind: FSDP, more: "fsdp_config: {fsdp_version: 2}"}, fsdp_plugin.use_orig_params, null, default
+{kind: FSDP, more: "mixed_precision: fp8"}, fsdp_plugin.mixed_precision_policy, bf16, file
+{kind: FSDP, flags: --fsdp_offload_params true}, fsdp_plugin.cpu_offload, true, command line
+{kind: FSDP, calls: FSDP1}, fsdp_plugin.use_orig_params, false, python
+{kind: FSDP, release: 0.30.1, calls: FSDP1}, fsdp_plugin.use_orig_params, true, default
+{kind: FSDP, release: 1.6.0}, torchrun.rdzv_endpoint, "localhost:0", launcher
+{kind: FSDP}, torchrun.rdzv_endpoint, "127.0.0.1:29500", launcher
+{kind: DEEPSPEED, more: ONE, calls: EIGHT}, accelerator.gradient_accumulation_steps, 1, file
+{kind: DEEPSPEED, more: NVME}, deepspeed_plugin.offload_optimizer_nvme_path, none, default
+{kind: DEEPSPEED, more: FILE, flags: --zero_stage 3, deepspeed: ZERO2}, deepspeed_plugin.zero_stage, 2, deepspeed file
+{kind: FSDP, variables: {OMP_NUM_THREADS: "6"}}, variable.OMP_NUM_THREADS, "6", environment
+{kind: FSDP, variables: {NCCL_DEBUG: INFO}}, variable.NCCL_DEBUG, INFO, environment
+{kind: FSDP, variables: {FSDP_VERSION: "2"}}, variable.FSDP_VERSION, "1", default
+{kind: MULTI_GPU, more: "num_processes: null"}, torchrun.nproc_per_node, null, default"""
+)
 def test_what_counts(given: dict[str, Any], name: str, value: Any, surface: str) -> None:
     setting = run(**given).of(name)
     assert setting is not None
@@ -91,61 +78,42 @@ def test_what_counts(given: dict[str, Any], name: str, value: Any, surface: str)
     assert (setting.state == "open") == (name == "torchrun.nproc_per_node")
 
 
-@pytest.mark.parametrize(
-    ("given", "name", "lost", "words"),
-    [
-        ({"config": FSDP, "variables": {"TP": "2", "FSDP_VERSION": "2"}}, "variable.FSDP_VERSION",
-         ("environment", "2"), "launcher sets it"),
-        (
-            {"config": FSDP + "fsdp_config: {fsdp_version: 1}", "flags": "--fsdp_version 2"},
-            "argument.fsdp_version", ("file", 1), "command line",
-        ),
-        (
-            {"config": FSDP, "flags": "--multi_gpu"},
-            "accelerator.distributed_type", ("file", "FSDP"), "an option of the command line",
-        ),
-        (
-            {"config": FSDP, "calls": {"DeepSpeedPlugin": {"zero_stage": 3}}},
-            "accelerator.distributed_type", ("file", "FSDP"), "the plugin of the script",
-        ),
-        ({"config": FSDP + "monitor_interval: 3"}, "argument.monitor_interval", ("file", 3), "its own default"),
-        (
-            {"config": DEEPSPEED + "deepspeed_config: {gradient_accumulation_steps: 1}",
-             "calls": {"Accelerator": {"gradient_accumulation_steps": 8}}},
-            "accelerator.gradient_accumulation_steps", ("python", 8), "variable counts more",
-        ),
-        (
-            {"config": DEEPSPEED + "deepspeed_config: {deepspeed_config_file: ds.json}", "flags": "--zero_stage 3",
-             "deepspeed": {"zero_optimization": {"stage": 2}}},
-            "deepspeed_plugin.zero_stage", ("command line", 3), "DeepSpeed file",
-        ),
-    ],
-)  # fmt: skip
-def test_who_lost_and_why(given: dict[str, Any], name: str, lost: tuple[str, Any], words: str) -> None:
+@table(
+    """given, name, surface, lost, words
+{kind: FSDP, variables: {FSDP_VERSION: "2"}}, variable.FSDP_VERSION, environment, "2", launcher sets it
+{kind: FSDP, more: "fsdp_config: {version: 1}", flags: --fsdp_version 2}, argument.fsdp_version, file, 1, command line
+{kind: FSDP, flags: --multi_gpu}, accelerator.distributed_type, file, FSDP, an option of the command line
+{kind: FSDP, calls: {DeepSpeedPlugin: {}}}, accelerator.distributed_type, file, FSDP, the plugin of the script
+{kind: FSDP, more: "monitor_interval: 3"}, argument.monitor_interval, file, 3, its own default
+{kind: DEEPSPEED, more: ONE, calls: EIGHT}, accelerator.gradient_accumulation_steps, python, 8, variable counts more
+{kind: DEEPSPEED, more: FILE, flags: --zero_stage 3, deepspeed: ZERO2}, ZERO, command line, 3, DeepSpeed file""",
+    ZERO="deepspeed_plugin.zero_stage",
+)
+def test_who_lost_and_why(given: dict[str, Any], name: str, surface: str, lost: Any, words: str) -> None:
     setting = run(**given).of(name)
     assert setting is not None
-    values = [(one.surface, int(one.value) if isinstance(lost[1], int) else one.value) for one in setting.losers]
-    assert lost in values
-    assert words in setting.losers[values.index(lost)].reason
+    assert [words in one.reason for one in setting.losers if (one.surface, str(one.value)) == (surface, str(lost))] == [
+        True
+    ]
 
 
 def test_places_go_all_the_way_to_the_plugin() -> None:
-    setting = run(FSDP + "fsdp_config:\n  fsdp_version: 2\n").of("fsdp_plugin.fsdp_version")
+    setting = run("FSDP", "fsdp_config:\n  fsdp_version: 2").of("fsdp_plugin.fsdp_version")
     assert setting is not None
     assert setting.place is not None
     assert (setting.place.path, setting.place.line) == ("c.yaml", 4)
 
 
 def test_an_argument_that_nothing_takes_up() -> None:
-    setting = run(DEEPSPEED + NVME).of("argument.offload_optimizer_nvme_path")
+    setting = run("DEEPSPEED", "NVME").of("argument.offload_optimizer_nvme_path")
     assert setting is not None
     assert (setting.value, setting.state, setting.reader) == ("/x", "set", "")
-    device = run(DEEPSPEED + NVME).of("argument.offload_optimizer_device")
+    device = run("DEEPSPEED", "NVME").of("argument.offload_optimizer_device")
     assert device is not None
     assert device.reader == "deepspeed_launcher"
 
 
-CONFIG = FSDP + "fsdp_config: {fsdp_version: 2, fsdp_ignored_modules: head, fsdp_use_orig_params: true}\n"
+CONFIG = config("FSDP", "fsdp_config: {fsdp_version: 2, fsdp_ignored_modules: head, fsdp_use_orig_params: true}")
 
 
 def told(**options: Any) -> Report:
@@ -180,7 +148,7 @@ def test_nothing_changes_between_equal_releases() -> None:
 
 
 def test_secrets_of_the_environment_are_masked() -> None:
-    found = run(FSDP, variables={"HF_TOKEN": "hf_abcdefghijklmnopqrst", "WANDB_API_KEY": "0123456789"})
+    found = run("FSDP", variables={"HF_TOKEN": "hf_abcdefghijklmnopqrst", "WANDB_API_KEY": "0123456789"})
     text = "\n".join(lines(found, full=True)) + json.dumps(data_of(found))
     assert "variable.HF_TOKEN = ***" in text
     assert "hf_abc" not in text
@@ -195,18 +163,19 @@ accelerator = Accelerator(fsdp_plugin={handed})
 """
 
 
-@pytest.mark.parametrize(
-    ("handed", "name", "value", "state"),
-    [
-        ("plugin", "fsdp_plugin.limit_all_gathers", True, "default"),
-        ("unused", "fsdp_plugin.limit_all_gathers", False, "set"),
-        ("plugin", "fsdp_plugin.use_orig_params", "known at run time: size > 1", "open"),
-        ("plugin, **more", "accelerator.mixed_precision", "no, unless the call at 5 sets it", "open"),
-        ("plugin", "accelerator.mixed_precision", "no", "default"),
-    ],
+@table(
+    """handed, name, value, state
+plugin, fsdp_plugin.limit_all_gathers, true, default
+unused, fsdp_plugin.limit_all_gathers, false, set
+plugin, fsdp_plugin.use_orig_params, "known at run time: size > 1", open
+"plugin, **more", accelerator.mixed_precision, "no, unless the call at 5 sets it", open
+plugin, accelerator.mixed_precision, "no", default"""
 )
 def test_what_a_script_hands_over(handed: str, name: str, value: Any, state: str) -> None:
-    documents = [parse_yaml("c.yaml", FSDP, "accelerate"), parse_python("s.py", SCRIPT.replace("{handed}", handed))]
+    documents = [
+        parse_yaml("c.yaml", config("FSDP"), "accelerate"),
+        parse_python("s.py", SCRIPT.replace("{handed}", handed)),
+    ]
     found = effective.run_of(documents, "1.15.0", Context())
     setting = effective.effective(found).of(name) if found is not None else None
     assert setting is not None

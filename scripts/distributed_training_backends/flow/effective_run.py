@@ -144,11 +144,12 @@ def reader(launch: Launch, name: str) -> str:
 def argument(launch: Launch, name: str, arg: Arg) -> Setting:
     """One argument; what the file leaves open for the launch command is open."""
     title = f"argument.{name}"
-    document = arg.document or launch.document
-    if arg.pointer is not None:
-        return setting_at(title, arg.value, document, arg.pointer)
-    if arg.value is OPEN or (name == "num_processes" and arg.value in (None, -1)):
+    if name == "num_processes" and arg.value in (None, -1):
         return Setting(title, "as the launch command says, or as there are devices", state="open")
+    if arg.pointer is not None:
+        return setting_at(title, arg.value, arg.document or launch.document, arg.pointer)
+    if arg.value is OPEN:
+        return Setting(title, "as there are devices", state="open")
     given = getattr(launch.context, name, None) is not None
     return Setting(title, arg.value, "command line" if given else "default", state="set" if given else "default")
 
