@@ -4,7 +4,6 @@ A block stands between `<!-- begin NAME -->` and `<!-- end NAME -->`. `--write` 
 up to date.
 """
 
-import argparse
 import contextlib
 import io
 import json
@@ -13,7 +12,8 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,6 +23,7 @@ import measure_lookup
 import packed
 from distributed_training_backends import api, cli, cli_diagnose
 from distributed_training_backends.knowledge import signatures as causes
+from reference_tables import main
 
 DOCUMENTS = ("README.md", "SKILL.md", "CONTRIBUTING.md", "references/troubleshooting.md")
 CASES = ROOT / "tests" / "cases" / "diagnose"
@@ -114,32 +115,10 @@ BLOCKS: dict[str, Callable[[], str]] = {
 }
 
 
-def filled(text: str) -> str:
-    return _BLOCK.sub(lambda found: found.group(1) + BLOCKS[found.group(2)]() + found.group(3), text)
-
-
-def stale(write: bool) -> Iterator[str]:
-    """The documents that are not up to date; written first where asked for."""
-    for name in DOCUMENTS:
-        path = ROOT / name
-        text = path.read_text(encoding="utf-8")
-        if (wanted := filled(text)) != text:
-            if write:
-                path.write_text(wanted, encoding="utf-8")
-            yield name
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    choice = parser.add_mutually_exclusive_group(required=True)
-    choice.add_argument("--write", action="store_true", help="fill the blocks")
-    choice.add_argument("--check", action="store_true", help="say which documents are not up to date; exit with 1")
-    arguments = parser.parse_args()
-    names = list(stale(arguments.write))
-    for name in names:
-        print(f"{name} {'written' if arguments.write else 'is not up to date'}")
-    return 0 if arguments.write else int(bool(names))
+def filled(path: Path) -> str:
+    return _BLOCK.sub(lambda found: found[1] + BLOCKS[found[2]]() + found[3], path.read_text("utf-8"))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    documents = {ROOT / name: partial(filled, ROOT / name) for name in DOCUMENTS}
+    raise SystemExit(main(__doc__.splitlines()[0], documents))

@@ -16,7 +16,7 @@ sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tools")]
 from distributed_training_backends.knowledge import deepspeed, history, transformers
 from distributed_training_backends.resources import load_json
 from page_words import Words, words_of
-from reference_tables import PAGES, cell, code, codes, main, releases, section, value
+from reference_tables import PAGES, cell, code, codes, main, page_of, releases, section, value
 
 AUTO = load_json("deepspeed_auto.json")
 RELEASES = deepspeed.releases()
@@ -165,4 +165,4 @@ def trainer_row(name: str, record: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(__doc__.splitlines()[0], {"config-keys.md": page}))
+    raise SystemExit(main(__doc__.splitlines()[0], page_of("config-keys.md", page)))

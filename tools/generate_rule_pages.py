@@ -3,7 +3,6 @@
 `python tools/generate_rule_pages.py --write` writes them, `--check` says which are not up to date.
 """
 
-import argparse
 import contextlib
 import io
 import os
@@ -12,11 +11,13 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tools")]
 
+import reference_tables
 from distributed_training_backends import cli
 from distributed_training_backends.rules import catalog
 from distributed_training_backends.rules.registry import FAMILIES, RULES, Rule
@@ -138,33 +139,19 @@ def with_options(example: Example, *options: str) -> Example:
     return Example(example.code, example.verdict, example.title, (*example.options, *options), example.files)
 
 
-def stale(write: bool) -> Iterator[str]:
-    """The pages that are not up to date; written first where asked for."""
-    for family in FAMILIES:
-        path = page_of(family)
-        before = path.read_text(encoding="utf-8") if path.is_file() else ""
-        after = page(family, before)
-        if before != after:
-            if write:
-                path.write_text(after, encoding="utf-8")
-            yield path.name
-
-
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    choice = parser.add_mutually_exclusive_group(required=True)
-    choice.add_argument("--write", action="store_true", help="write the pages")
-    choice.add_argument("--check", action="store_true", help="say which pages are not up to date, and exit with 1")
-    arguments = parser.parse_args()
     catalog.load()
+    makers = {page_of(family): partial(fresh, family) for family in FAMILIES}
     try:
-        names = list(stale(arguments.write))
+        return reference_tables.main(__doc__.splitlines()[0], makers)
     except CaseError as error:
         print(error, file=sys.stderr)
         return 1
-    for name in names:
-        print(f"references/rules/{name} {'written' if arguments.write else 'is not up to date'}")
-    return 0 if arguments.write else int(bool(names))
+
+
+def fresh(family: str) -> str:
+    path = page_of(family)
+    return page(family, path.read_text("utf-8") if path.is_file() else "")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import packed
 from distributed_training_backends.knowledge import history
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.versions import describe, parse_spans
-from reference_tables import cell, code, main, section
+from reference_tables import cell, code, main, page_of, section
 from release_changes import changes
 
 TEXTS: dict[str, Any] = json.loads(packed.unpacked(ROOT / "tools" / "versions.json.gz"))
@@ -134,4 +134,4 @@ def changed_in(file: str, path: tuple[str, ...], value: Any) -> str:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(__doc__.splitlines()[0], {"versions.md": page}))
+    raise SystemExit(main(__doc__.splitlines()[0], page_of("versions.md", page)))

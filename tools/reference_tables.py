@@ -2,13 +2,14 @@
 
 import argparse
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from distributed_training_backends.versions import describe
 
-PAGES = Path(__file__).resolve().parent.parent / "references"
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ROOT / "references"
 MOST_ROWS = 45  # of a table, so that a section stays within sixty lines
 
 Spans = Sequence[tuple[str, str | None]]
@@ -90,20 +91,25 @@ def section(
         yield ""
 
 
-def main(description: str, makers: dict[str, Callable[[], Iterable[str]]]) -> int:
-    """Run the command line of a generator: `makers` gives the lines of each page by its name."""
+def main(description: str, makers: Mapping[Path, Callable[[], str]]) -> int:
+    """Run the command line of a generator: `makers` gives the text of each document."""
     parser = argparse.ArgumentParser(description=description)
     choice = parser.add_mutually_exclusive_group(required=True)
-    choice.add_argument("--write", action="store_true", help="write the pages")
-    choice.add_argument("--check", action="store_true", help="say which pages are not up to date, and exit with 1")
+    choice.add_argument("--write", action="store_true", help="write the documents")
+    choice.add_argument("--check", action="store_true", help="say which are not up to date, and exit with 1")
     arguments = parser.parse_args()
     stale = 0
-    for name, maker in makers.items():
-        path, text = PAGES / name, "\n".join(maker()).rstrip() + "\n"
-        if path.is_file() and path.read_text(encoding="utf-8") == text:
+    for path, maker in makers.items():
+        text = maker()
+        if path.is_file() and path.read_text("utf-8") == text:
             continue
         if arguments.write:
-            path.write_text(text, encoding="utf-8")
-        print(f"references/{name} {'written' if arguments.write else 'is not up to date'}")
+            path.write_text(text, "utf-8")
+        print(f"{path.relative_to(ROOT)} {'written' if arguments.write else 'is not up to date'}")
         stale += 1
     return int(bool(stale) and not arguments.write)
+
+
+def page_of(name: str, lines: Callable[[], Iterable[str]]) -> dict[Path, Callable[[], str]]:
+    """A page of reference, and what makes its text out of its lines."""
+    return {PAGES / name: lambda: "\n".join(lines()).rstrip() + "\n"}
