@@ -16,7 +16,7 @@ Fields = dict[str, Setting]
 Variables = Mapping[str, Setting]
 TRUE = ("y", "yes", "t", "true", "on", "1")
 FALSE = ("n", "no", "f", "false", "off", "0")
-ARGUMENT_WINS = "the argument in Python counts more than the variable"
+ARGUMENT_WINS = "an argument in Python counts more"
 VARIABLE_WINS = "the variable counts more than the argument in Python"
 
 
