@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HAND_WRITTEN = (
     "SKILL.md",
     "references/choosing.md",
+    "references/converting.md",
     "references/deepspeed-fsdp.md",
     "references/parallelism-and-precision.md",
     "references/launch-and-config.md",

@@ -23,9 +23,10 @@ import measure_lookup
 import packed
 from distributed_training_backends import api, cli, cli_diagnose
 from distributed_training_backends.knowledge import signatures as causes
+from distributed_training_backends.resources import load_json
 from reference_tables import main
 
-DOCUMENTS = ("README.md", "SKILL.md", "CONTRIBUTING.md", "references/troubleshooting.md")
+DOCUMENTS = ("README.md", "SKILL.md", "CONTRIBUTING.md", "references/converting.md", "references/troubleshooting.md")
 CASES = ROOT / "tests" / "cases" / "diagnose"
 AGREEMENT = ROOT / "tests" / "oracle" / "agreement.md"
 _BLOCK = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
@@ -69,6 +70,28 @@ def diagnosis() -> str:
     return (CASES / "evaluation.md").read_text("utf-8")
 
 
+def conversion() -> str:
+    """What conversions keep, as tests/oracle/conversions.py wrote it."""
+    return (ROOT / "tests" / "oracle" / "conversions.md").read_text("utf-8")
+
+
+def conversions() -> str:
+    """What corresponds to what, as data/conversions.json has it."""
+    data = load_json("conversions.json")
+    lines = ["| FSDP1 | FSDP2 | DeepSpeed |", "|---|---|---|"]
+    for row in data["strategies"]:
+        reshard = f"`fsdp_reshard_after_forward: {json.dumps(row['reshard'])}`"
+        second = "`distributed_type: MULTI_GPU`" if row["reshard"] is None else reshard
+        more = ", sizes in `parallelism_config`" if row.get("hybrid") else ""
+        nearest = " (nearest)" if row.get("hybrid") else ""
+        lines.append(f"| `{row['name']}` | {second}{more} | `zero_stage: {row['zero']}`{nearest} |")
+    for row in data["backends"][1:]:
+        name = f"`{row['fsdp'][0]}`"
+        lines.append(f"| {name} | {name} | {' or '.join(f'`{key}`' for key in row['deepspeed'])} |")
+    lines += [f"| `{name}` | none: {why} | none |" for name, why in data["fsdp2"]["dropped"].items()]
+    return "\n".join(lines) + "\n"
+
+
 def signs() -> str:
     """How many causes diagnosis knows of each family, and where to read on."""
     counts = dict.fromkeys(causes.families(), 0)
@@ -108,6 +131,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "chain": chain,
     "diagnosis": diagnosis,
     "signs": signs,
+    "conversion": conversion,
+    "conversions": conversions,
     "agreement": agreement,
     "targets": targets,
     "families": families,

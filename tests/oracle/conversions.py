@@ -1,6 +1,6 @@
 """What conversions keep: every Accelerate file of the corpus, converted, launched and built by the real libraries.
 
-    python -m tests.oracle.conversions [--release 1.15.0] [--count N] [--to fsdp2,launch,…]
+    python -m tests.oracle.conversions [--release 1.15.0] [--count N] [--to fsdp2,launch,…] [--write]
 
 Each result has to validate without findings that its source did not have, to be accepted by the library, and to build
 the same where it claims so. FSDP1 files are also given to `accelerate to-fsdp2`, and files go there and back.
@@ -15,6 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
@@ -219,7 +220,7 @@ def sense(value: Any) -> str:
 
 
 def side_by_side(bench: Bench, cases: Sequence[Case], home: environment.Environment) -> Iterator[str]:
-    """How many FSDP1 files each of the two keeps whole, by what."""
+    """How many FSDP1 files each of the two keeps whole, by what; a table."""
     ours: dict[str, ConvertReport] = {}
     for case in cases:
         report = bench.convert(case, "fsdp2")
@@ -227,13 +228,8 @@ def side_by_side(bench: Bench, cases: Sequence[Case], home: environment.Environm
         if sharded and isinstance(report, ConvertReport) and report.verdict == "converted":
             ours[case.name] = report
     chosen = [case for case in cases if case.name in ours]
-    done = subprocess.run(
-        [home.python, "-c", TO_FSDP2],
-        input=json.dumps([case.text for case in chosen]),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    texts = json.dumps([case.text for case in chosen])
+    done = subprocess.run([home.python, "-c", TO_FSDP2], input=texts, capture_output=True, text=True, check=True)
     theirs = dict(zip((case.name for case in chosen), json.loads(done.stdout), strict=True))
     counts: Counter[tuple[str, str]] = Counter()
     for case in chosen:
@@ -242,9 +238,11 @@ def side_by_side(bench: Bench, cases: Sequence[Case], home: environment.Environm
             counts.update((who, what) for what in kept(bench, case, text, said))
             counts[who, "comments"] += len(comments(text))
     remarks = sum(len(comments(one.text)) for one in chosen)
-    yield f"{len(chosen)} FSDP1 files that the validator accepts, {remarks} comments"
+    yield f"| FSDP1 to FSDP2, {len(chosen)} files | here | `accelerate to-fsdp2` |"
+    yield "|---|---:|---:|"
     for what in (*KEPT, "comments"):
-        yield f"  {what:44} ours {counts['ours', what]:4}   accelerate to-fsdp2 {counts['to-fsdp2', what]:4}"
+        name = f"comments, of {remarks}" if what == "comments" else what
+        yield f"| {name} | {counts['ours', what]} | {counts['to-fsdp2', what]} |"
 
 
 KEPT = (
@@ -341,7 +339,8 @@ def changed_on_the_way(before: Mapping[str, Any], after: Mapping[str, Any], said
             yield f"{name}: {old.get(name)} and {new.get(name)}"
 
 
-def show(title: str, outcomes: Sequence[Outcome]) -> int:
+def show(title: str, outcomes: Sequence[Outcome]) -> tuple[int, str]:
+    """Print what came of one conversion; give the number of wrong ones, and a row."""
     states = Counter(one.state for one in outcomes)
     wrong = [one for one in outcomes if one.wrong]
     print(f"{title}: {len(outcomes)} files; " + ", ".join(f"{count} {state}" for state, count in states.most_common()))
@@ -350,7 +349,11 @@ def show(title: str, outcomes: Sequence[Outcome]) -> int:
     for text, count in kinds.most_common(12):
         example = next(one.name for one in wrong if any(re.sub(r"\d+", "N", w)[:150] == text for w in one.wrong))
         print(f"    {count} x {text} ({example})")
-    return len(wrong)
+    same, differs = (
+        states["same run"] + states["back"],
+        states["said what differs"] + states["to MULTI_GPU, and said so"],
+    )
+    return len(wrong), f"| {title} | {same + differs} | {same} | {differs} | {len(wrong)} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -358,21 +361,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--release", default=environment.PINS["accelerate"])
     parser.add_argument("--count", type=int, default=10_000, help="files at most")
     parser.add_argument("--to", default=",".join((*TARGETS, *TRIPS)), help="targets, joined by commas")
+    parser.add_argument("--write", action="store_true", help="keep the figures in conversions.md")
     options = parser.parse_args(arguments)
     home = environment.default()
     cases = [case for case in corpus() if case.kind == "accelerate" and isinstance(case.data, dict)][: options.count]
-    failures = 0
+    rows, table, failures = [*HEAD], list[str](), 0
     with ExitStack() as stack:
         bench = Bench(Libraries(home, stack), options.release)
         for to in options.to.split(","):
-            if to in TRIPS:
-                trips = [round_trip(bench, case, *TRIPS[to]) for case in cases]
-                failures += show(f"{to}: {' and '.join(TRIPS[to])}", [trip for trip in trips if trip])
-            else:
-                failures += show(to, [bench.outcome(case, to) for case in cases])
-            if to == "fsdp2":
-                print("\n".join(side_by_side(bench, cases, home)))
+            trip = TRIPS.get(to)
+            found = [round_trip(bench, case, *trip) if trip else bench.outcome(case, to) for case in cases]
+            title = f"there and back: `{'`, `'.join(trip)}`" if trip else f"`--to {to}`"
+            wrong, row = show(title, [one for one in found if one])
+            failures, rows = failures + wrong, [*rows, row]
+            table = list(side_by_side(bench, cases, home)) if to == "fsdp2" else table
+    text = "\n".join([*rows, "", *table]) + "\n"
+    print(text)
+    if options.write:
+        Path(__file__).with_name("conversions.md").write_text(text, encoding="utf-8")
     return int(bool(failures))
+
+
+HEAD = ("| conversion | files | the same run | differs, and says so | wrong |", "|---|---:|---:|---:|---:|")
 
 
 if __name__ == "__main__":
