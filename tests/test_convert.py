@@ -284,6 +284,18 @@ def test_training_arguments(text: str, transformers: str, expected: dict[str, An
             assert data[name] == value
 
 
+def test_line_ends_survive() -> None:
+    crlf = FSDP1.replace("\n", "\r\n")
+    assert convert(crlf, "fsdp2").text == convert(FSDP1, "fsdp2").text.replace("\n", "\r\n")
+
+
+def test_a_deepspeed_file_alone() -> None:
+    options = api.Options(api.default_targets(), kind="deepspeed")
+    report = api.convert_text(json.dumps(JSON), "fsdp2", options)
+    assert yaml.safe_load(report.text)["fsdp_config"]["fsdp_reshard_after_forward"] is False
+    assert {note.status for note in report.notes} == {"same", "changed", "lost", "open"}
+
+
 # --- all of them -------------------------------------------------------------------------------------------------
 
 CASES = [(FSDP1, to) for to in ("fsdp2", "deepspeed", "launch", "python", "trainer")]
@@ -311,6 +323,7 @@ def test_every_result_validates_clean(text: str, to: str, release: str) -> None:
         (ZERO3, "deepspeed", "runs DEEPSPEED, not FSDP"),
         (FILE, "fsdp", "names the DeepSpeed file ds.json: give it too"),
         (FSDP1, "nothing", "there is no target 'nothing'"),
+        ("distributed_type: FSDP\nfsdp_config: 5\nnum_processes: 2\n", "fsdp2", "fsdp_config is no mapping"),
         ("distributed_type: MULTI_GPU\nnum_processes: 2\n", "fsdp2", "runs MULTI_GPU"),
         ("bf16: true\noutput_dir: x\nper_device_train_batch_size: 1\n", "fsdp2", "of the kind trainer"),
     ],

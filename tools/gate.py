@@ -86,6 +86,7 @@ def steps(home: Path) -> list[Step]:
         Step("what takes effect", [python, "-m", "tests.oracle.effective", "--cases", "60"], oracle),
         Step("upgrades", [python, "-m", "tests.oracle.upgrades", "--quick"], oracle),
         Step("liveness", [python, "-m", "tests.oracle.liveness", "--quick"], oracle),
+        Step("conversions", [python, "-m", "tests.oracle.conversions", "--count", "12"], oracle),
         Step("triage", [python, "-m", "tests.oracle.triage", "--minutes", "1.2"], oracle),
         Step("agreement", [python, "-m", "tests.oracle.agreement", "--minutes", LEFT], oracle),
         # Behind the agreement, whose answers it uses

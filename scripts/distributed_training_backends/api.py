@@ -328,7 +328,8 @@ def converted(
 
     done = run.convert(given, find, to, options, script)
     if done.result in ("accelerate", "trainer"):
-        again = parsed(from_text(main.path, done.text), "trainer" if done.result == "trainer" else "accelerate")
+        path = main.path if done.same_format else join(dirname(main.path), "converted.yaml")
+        again = parsed(from_text(path, done.text), "trainer" if done.result == "trainer" else "accelerate")
         others = [document for document in documents if document is not main]
         done = run.checked(done, report, judged([*again, *others], options, read))
     return done

@@ -309,12 +309,10 @@ def way_back(bench: Bench, case: Case, first: ConvertReport, back: str) -> tuple
     """The file that comes of the middle one, and the settings whose change is told."""
     if first.to == "launch":
         words = shlex.split(first.text.replace("\\\n", " "))
-        hub, notes = from_launch(
-            parsed(words[words.index("launch") + 1 :], bench.release).document, None, bench.release
-        )
-        variables = {word.split("=")[0] for word in words[: words.index("launch")] if "=" in word}
-        beside = {"fp8_backend", "ao_recipe_handler", "te_recipe_handler"} if variables else set()
-        return hub.text, beside | {note.setting for note in notes}
+        command = parsed(words[words.index("launch") + 1 :], bench.release).document
+        command.data["environment"].update(word.split("=", 1) for word in words[: words.index("accelerate")])
+        hub, notes = from_launch(command, None, bench.release)
+        return hub.text, {note.setting for note in notes}
     options = bench.options._replace(kind="python" if first.to == "python" else None)
     world = yaml.safe_load(case.text).get("num_processes")
     try:

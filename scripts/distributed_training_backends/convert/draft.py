@@ -78,7 +78,9 @@ def line_of(document: Document, *pointer: str | int) -> int | None:
 
 def reread(document: Document, text: str, kind: Kind | None = None, syntax: Syntax | None = None) -> Document:
     """A changed text as a document, of the same kind unless told."""
-    return read(document.path, text, kind or document.kind, syntax or document.syntax)
+    made = read(document.path, text, kind or document.kind, syntax or document.syntax)
+    made.newline = document.newline
+    return made
 
 
 def written(data: Mapping[str, Any], syntax: str) -> str:

@@ -40,6 +40,8 @@ def to_config(command: Document, config: Document | None, release: str) -> tuple
         draft.remove("parallelism_config")
     for name, value in said(line, launch.uses_parallelism, draft):
         place(draft, name, value, release)
+    for name, value in variables(line, draft):
+        place(draft, name, value, release)
     if count is OPEN and "num_processes" not in line.given:
         draft.notes.append(Note("open", "num_processes", "as many as the machine has devices: write how many"))
     return draft.document, tuple(draft.notes)
@@ -69,6 +71,17 @@ def said(line: CommandLine, parallel: bool, draft: Draft) -> Iterator[tuple[str,
             draft.notes.append(Note("open", name, f"no file sets it: keep {flag} on the command line", where))
     if line.value("use_parallelism_config") and not any(name.startswith("parallelism_config_") for name in line.given):
         yield "parallelism_config_dp_replicate_size", 1
+
+
+def variables(line: CommandLine, draft: Draft) -> Iterator[tuple[str, Any]]:
+    """What variables in front of the command say that a file has a key for; notes on the others."""
+    options = {variable: option for option, variable in table("surfaces", "environment").items()}
+    for name, value in line.environment.items():
+        option = options.get(name, "")
+        if value is not OPEN and option not in ("", "gpu_ids") and option not in line.given:
+            yield option, value
+        else:
+            draft.notes.append(Note("open", name, f"no file sets it: keep {name} in front of the command"))
 
 
 def block_of(option: str) -> str | None:

@@ -69,6 +69,7 @@ def convert(
     hub, notes = hub_of(given, options)
     source = Source(hub, main if main.kind == "deepspeed" else find(hub), options.targets, options.context, script)
     result = result_of(source, to)
+    made = result.notes if hub is main else tuple(note._replace(line=None) for note in result.notes)
     return ConvertReport(
         options.targets,
         main.path,
@@ -79,7 +80,7 @@ def convert(
         result.before,
         result.kind,
         bool(result.before) and hub is main,
-        (*notes, *result.notes),
+        (*notes, *made),
     )
 
 

@@ -48,6 +48,9 @@ class Source:
         self.companion = companion
         self.targets = targets
         self.script = script
+        for block in table("surfaces", "blocks"):
+            if document.get(block) is not None and not isinstance(document.get(block), dict):
+                raise BadConversionError(f"{document.path}: {block} is no mapping of settings")
         launch = launch_of(document, targets.accelerate, context)
         if launch is None:
             raise BadConversionError(f"{document.path}: {self._why_not()}")
