@@ -224,6 +224,11 @@ def test_releases_raise_or_rule_out_a_cause() -> None:
     assert "zero2-overlap-nan" not in {cause.id for cause in good.causes}
 
 
+def test_what_another_release_does_not_do_is_fixed_upstream() -> None:
+    asked = "the ranks end with a mismatch in deepspeed 0.9.3, and it works with 0.9.2"
+    assert api.diagnose("", [asked]).causes[0].code == "C22"
+
+
 @pytest.mark.parametrize("symptom", SYMPTOMS)
 def test_a_symptom_alone_gives_hypotheses_and_checks(symptom: str) -> None:
     report = api.diagnose("", [symptom])

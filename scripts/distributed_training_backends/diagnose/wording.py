@@ -12,6 +12,8 @@ Phrase = tuple[tuple[str, ...], ...]  # groups of words, of each of which one ha
 _WORD = re.compile(r"[a-z0-9_]+(?:[.+-][a-z0-9_]+)*")
 _JOINT = re.compile(r"[._+-]")
 _PART = re.compile(r"[a-z]+|[0-9]+")
+_RELEASE = re.compile(r"[0-9]{1,4}\.[0-9]{1,3}\.[0-9]{1,3}")
+TWO = "two-releases"  # stands in phrases for two numbers of releases, which a description compares
 STEM = 4  # letters from which a word also stands for longer ones that begin like it
 AGAIN = 0.25  # what a further phrase counts, of its weight
 SATURATION, LENGTH = 1.2, 0.6  # of BM25: how soon a repeated word stops to count, and how much long texts pay
@@ -27,7 +29,8 @@ def words_of(text: str) -> frozenset[str]:
     """The words of a text, and the parts of compound ones."""
     whole = set(_WORD.findall(text.lower()))
     parts = {part for word in whole for piece in _JOINT.split(word) for part in (piece, *_PART.findall(piece))}
-    return frozenset((whole | parts) - {""})
+    several = {TWO} if sum(bool(_RELEASE.fullmatch(word)) for word in whole) > 1 else set()
+    return frozenset((whole | parts | several) - {""})
 
 
 def occurs(stem: str, words: frozenset[str]) -> bool:
