@@ -4,7 +4,7 @@ The conventions, for whoever writes a page:
 
 - A code span that looks like a name (`fsdp_version`, `--rdzv_backend`, `ACCELERATE_USE_FSDP`, `fsdp_version: 2`,
   `DeepSpeedPlugin(zero_stage=3)`) is a name: it must be in data/*.json, among our own files, options and rules, or in
-  tests/cases/pages/names.json, which says where in the libraries it is (checked by the oracle).
+  tests/cases/pages/names.json.gz, which says where in the libraries it is (checked by the oracle).
 - A span of several words that is none of these is a message, found in the source of a library (checked by the oracle).
 - `name` (since 1.6.0), `name` (until 1.9.0), `name` (1.4.0 to 1.6.0): the releases that have the name. A rule in its
   place, as in (FSD003, since 1.6.0): the releases of its severity. A minimum, as in 2.6.0 (`FSDP2_PYTORCH_VERSION`):
@@ -26,12 +26,13 @@ from typing import Any, NamedTuple
 
 from tests.pages import ROOT
 
+import packed
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.rules import catalog
 from distributed_training_backends.rules.registry import RULES
 
 catalog.load()
-NAMES = ROOT / "tests" / "cases" / "pages" / "names.json"
+NAMES = ROOT / "tests" / "cases" / "pages" / "names.json.gz"
 HISTORIES = tuple(
     f"{name}.json" for name in ("accelerate", "accelerate_reference", "accelerate_api", "deepspeed", "transformers")
 )
@@ -140,13 +141,13 @@ def fact(file: str, runs: list[Any]) -> Fact:
 
 @cache
 def listed(sort: str) -> dict[str, str]:
-    """What tests/cases/pages/names.json lists.
+    """What tests/cases/pages/names.json.gz lists (`gzip -cd` shows it, tools/packed.py packs it).
 
     `places`: names that only the libraries know, and the module path where they are, a parameter in brackets. `texts`:
     names that are no Python names, messages of compiled code, and the file of a library that holds them.
     `other_messages`: messages that no file at hand holds, and whose they are. `other_releases`: of other libraries.
     """
-    return dict(json.loads(NAMES.read_text(encoding="utf-8"))[sort])
+    return dict(json.loads(packed.unpacked(NAMES))[sort])
 
 
 @cache

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import packed
 from check_models import configs
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.triage.activations import counted_bytes, layer_of, loss_record
@@ -29,7 +30,7 @@ from distributed_training_backends.triage.shapes import shape_of
 from distributed_training_backends.triage.states import states_of
 
 ROOT = Path(__file__).resolve().parent.parent
-COUNTS = json.loads((ROOT / "tests" / "cases" / "parameter_counts.json").read_text("utf-8"))
+COUNTS = json.loads(packed.unpacked(ROOT / "tests" / "cases" / "parameter_counts.json.gz"))
 SHARED = ROOT.parent / "shared" / "measurements.jsonl"
 QV, QKVO = ["q_proj", "v_proj"], ["q_proj", "k_proj", "v_proj", "o_proj"]
 ALL = ["all-linear"]

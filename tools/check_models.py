@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Hold the counting of parameters against Transformers: random configs of every kind, built on the meta device.
 
-Needs torch and transformers. `--write` puts the counts into tests/cases/parameter_counts.json, `--check` fails where
+Needs torch and transformers. `--write` puts the counts into tests/cases/parameter_counts.json.gz, `--check` fails where
 the library now counts otherwise than that file says.
 """
 
@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "scripts")]
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tools")]
 
+import packed
 from distributed_training_backends.triage.families import Family, families
 
-CASES = ROOT / "tests" / "cases" / "parameter_counts.json"
+CASES = ROOT / "tests" / "cases" / "parameter_counts.json.gz"
 EACH = 2
 
 
@@ -33,9 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         library = importlib.import_module("transformers")
         lines = ",\n".join(f'  "{kind}": {json.dumps(counts)}' for kind, counts in found.items())
         told = f"built by tools/check_models.py with transformers {library.__version__}"
-        CASES.write_text(f'{{\n "provenance": "{told}",\n "models": {{\n{lines}\n }}\n}}\n', "utf-8")
+        packed.pack(CASES, f'{{\n "provenance": "{told}",\n "models": {{\n{lines}\n }}\n}}\n')
     if args.check:
-        committed = json.loads(CASES.read_text("utf-8"))["models"]
+        committed = json.loads(packed.unpacked(CASES))["models"]
         differing = [kind for kind in found if committed.get(kind) != found[kind]]
         print(f"{len(found)} kinds of models, {len(differing)} counted otherwise", *differing, sep="\n")
         return 1 if differing else 0
