@@ -8,11 +8,12 @@ import tarfile
 import zipfile
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
 from tests.oracle import comparison, liveness, mutations, tables, worker
-from tests.oracle.agreement import FIXED_SEED, RELEASES, by_signature, merged
+from tests.oracle.agreement import FIXED_SEED, RELEASES, Group, by_signature, merged
 from tests.oracle.cases import Case, own, questions
 from tests.oracle.comparison import Row, Truth, truth_for_any, truth_of
 from tests.oracle.environment import PINS, Environment, order
@@ -60,24 +61,28 @@ def test_a_sagemaker_file_gets_keys_and_the_tables_that_it_names() -> None:
     asked = questions(case)["launch"]
     assert asked["flags"][::2] == ["--aws_access_key_id", "--aws_secret_access_key"]
     assert asked["files"]["in.tsv"].startswith("name\tvalue\n")
-    assert questions(accelerate_case(compute_environment="AMAZON_SAGEMAKER", profile="p"))["launch"]["flags"] == []
 
 
-def test_nothing_is_added_where_nothing_is_open() -> None:
-    block = {"deepspeed_config_file": "/etc/z.json"}
-    case = accelerate_case(num_processes=4, num_machines=2, main_process_ip="node-a", deepspeed_config=block)
-    asked = questions(case)["launch"]
-    assert asked["flags"] == []
-    assert list(asked["files"]) == ["config.yaml"]
+SIZES = {"parallelism_config_dp_shard_size": "4", "parallelism_config_tp_size": 4}
 
 
-def test_the_number_of_processes_follows_the_parallel_sizes() -> None:
-    sizes = {"parallelism_config_dp_shard_size": "4", "parallelism_config_tp_size": 4}
-    asked = questions(accelerate_case(distributed_type="FSDP", parallelism_config=sizes))["launch"]
-    assert (asked["flags"], asked["gpus"]) == (["--num_processes", "16"], 16)
-    asked = questions(accelerate_case(distributed_type="FSDP", num_processes=4, parallelism_config=sizes))["launch"]
-    assert asked["flags"] == []
-    assert questions(accelerate_case(distributed_type="NO"))["launch"]["flags"] == ["--num_processes", "1"]
+@pytest.mark.parametrize(
+    ("config", "flags"),
+    [
+        ({"num_processes": 4, "num_machines": 2, "main_process_ip": "node-a"}, []),  # nothing is open
+        ({"distributed_type": "FSDP", "parallelism_config": SIZES}, ["--num_processes", "16"]),
+        ({"distributed_type": "FSDP", "num_processes": 4, "parallelism_config": SIZES}, []),
+        ({"distributed_type": "NO"}, ["--num_processes", "1"]),
+        ({"compute_environment": "AMAZON_SAGEMAKER", "profile": "p"}, []),
+    ],
+)
+def test_the_number_of_processes_follows_the_parallel_sizes(config: dict[str, Any], flags: list[str]) -> None:
+    assert questions(accelerate_case(**config))["launch"]["flags"] == flags
+
+
+def test_a_file_that_is_at_hand_is_left_alone() -> None:
+    case = accelerate_case(deepspeed_config={"deepspeed_config_file": "/etc/z.json"})
+    assert list(questions(case)["launch"]["files"]) == ["config.yaml"]
 
 
 def test_batch_arithmetic_and_arguments_follow_the_deepspeed_file() -> None:
@@ -95,17 +100,14 @@ def test_batch_arithmetic_and_arguments_follow_the_deepspeed_file() -> None:
     }
 
 
-def test_the_rules_examples_are_cases() -> None:
-    kinds = {case.kind for case in own()}
-    assert {"accelerate", "deepspeed"} <= kinds
-
-
 # --- mutations ---
 
 
 @pytest.fixture(scope="module")
 def pool() -> mutations.Pool:
-    return mutations.Pool([case for case in own() if case.kind == "accelerate"])
+    examples = list(own())
+    assert {"accelerate", "deepspeed"} <= {case.kind for case in examples}
+    return mutations.Pool([case for case in examples if case.kind == "accelerate"])
 
 
 @pytest.mark.parametrize("kind", mutations.KINDS)
@@ -117,10 +119,6 @@ def test_forty_mutations_of_each_kind_can_be_drawn(pool: mutations.Pool, kind: s
     assert {case.group for case in drawn} == {kind}
 
 
-def key_count(case: Case) -> int:
-    return len(mutations.keys(case.data))
-
-
 def test_mutations_do_what_their_names_say(pool: mutations.Pool) -> None:
     originals = {case.name: case for case in pool.cases}
     for kind, difference in (("drop", -1), ("misspell", 0), ("retype", 0), ("move", 0)):
@@ -128,7 +126,8 @@ def test_mutations_do_what_their_names_say(pool: mutations.Pool) -> None:
             before = originals[mutant.name.split(" ")[0]]
             assert mutant.data != before.data
             if not any(isinstance(value, dict) for value in before.data.values()):
-                assert key_count(mutant) in (key_count(before) + difference, key_count(before) + 1), mutant.name
+                many, few = (len(mutations.keys(case.data)) for case in (mutant, before))
+                assert many - few in (difference, 1), mutant.name
 
 
 def test_rename_keeps_the_order_and_replaces_a_key_that_is_there() -> None:
@@ -144,14 +143,9 @@ def test_shrinking_keeps_only_what_shows_the_disagreement() -> None:
 
 
 def test_shrinking_stops_at_its_budget() -> None:
-    asked: list[Case] = []
-
-    def shows(tried: Case) -> bool:
-        asked.append(tried)
-        return False
-
+    shows = Mock(return_value=False)
     smallest(accelerate_case(**{f"k{number}": number for number in range(50)}), shows, budget=7)
-    assert len(asked) == 7
+    assert shows.call_count == 7
 
 
 # --- outcomes ---
@@ -202,13 +196,8 @@ def test_a_lone_deepspeed_file_is_accepted_if_anybody_takes_it() -> None:
 
 
 def test_disagreements_are_grouped_by_reason() -> None:
-    rows = [
-        row("rejected", "accepted"),
-        row("rejected", "accepted"),
-        row("accepted", "rejected"),
-        row("accepted", "accepted"),
-    ]
-    groups = by_signature(rows)
+    said = ("rejected accepted", "rejected accepted", "accepted rejected", "accepted accepted")
+    groups = by_signature([row(*words.split()) for words in said])
     assert [[member.outcome for member in members] for members in groups] == [["missed"] * 2, ["false error"]]
     assert groups[0][0].signature[-1] == "ValueError in accelerate/a.py:f"
 
@@ -228,13 +217,12 @@ def test_what_is_left_has_its_reason() -> None:
 
 
 def test_groups_of_several_releases_are_merged() -> None:
-    from tests.oracle.agreement import Group
-
     one = row("rejected", "accepted")
     assert [group.times for group in merged([Group(one, one, 2), Group(one, one, 3)])] == [5]
 
 
 def test_every_compared_release_is_pinned() -> None:
+    assert set(comparison.LIBRARY_OF.values()) == set(RELEASES)
     for library, known in RELEASES.items():
         assert set(known) <= set(releases.known(library))
         assert known[-1] == PINS[library]
@@ -377,10 +365,6 @@ def test_the_table_is_written_as_it_is_read() -> None:
 
 def test_an_environment_without_interpreter_says_so(tmp_path: Path) -> None:
     assert Environment(tmp_path).missing() == ["the interpreter"]
-
-
-def test_library_of_every_kind() -> None:
-    assert set(comparison.LIBRARY_OF.values()) == set(RELEASES)
 
 
 def test_a_warning_that_cannot_be_formatted_ends_no_run() -> None:
