@@ -338,5 +338,5 @@ def test_a_file_with_a_finding_on_every_line_takes_bounded_time() -> None:
 "a: 1  # why\nb: {}\n", [b], ~
 "a: 1\nb: {}\n", [b], "b: {a: 1}\n"
 "{b: {c: 2}, # one\n a: 1 # why\n}\n", [b], ~""")
-def test_a_move_takes_its_comment_along_or_is_not_made(text: str, target: tuple[str, ...], after: str | None) -> None:
-    assert edited(text, move("a", to=target)) == after
+def test_a_move_takes_its_comment_along_or_is_not_made(text: str, target: list[str], after: str | None) -> None:
+    assert edited(text, move("a", to=tuple(target))) == after

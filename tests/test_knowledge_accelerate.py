@@ -12,7 +12,8 @@ import pytest
 from tests.tables import table
 
 from distributed_training_backends import versions
-from distributed_training_backends.knowledge import accelerate, accelerate_api, history
+from distributed_training_backends.knowledge import accelerate, history
+from distributed_training_backends.knowledge import accelerate_api as api
 from distributed_training_backends.resources import load_json
 
 at = accelerate.for_release
@@ -220,33 +221,33 @@ def test_how_long_something_has_been_known() -> None:
 
 
 def test_the_python_surface() -> None:
-    plugin = accelerate_api.parameters("FullyShardedDataParallelPlugin", "1.15.0")
+    plugin = api.parameters("FullyShardedDataParallelPlugin", "1.15.0")
     assert plugin["fsdp_version"].default is None
-    assert "fsdp_version" not in accelerate_api.parameters("FullyShardedDataParallelPlugin", "1.5.2")
-    assert accelerate_api.parameters("FP8RecipeKwargs", "1.15.0")["margin"].type == "Optional[int]"  # inherited
-    assert accelerate_api.parameters("Accelerator.prepare", "1.15.0")["*args"].required is False
-    assert accelerate_api.parameters("NoSuchPlugin", "1.15.0") == {}
-    assert "LocalSGD" in accelerate_api.owners("1.15.0")
-    assert accelerate_api.spans("Accelerator", "parallelism_config") == [("1.10.0", None)]
+    assert "fsdp_version" not in api.parameters("FullyShardedDataParallelPlugin", "1.5.2")
+    assert api.parameters("FP8RecipeKwargs", "1.15.0")["margin"].type == "Optional[int]"  # inherited
+    assert api.parameters("Accelerator.prepare", "1.15.0")["*args"].required is False
+    assert api.parameters("NoSuchPlugin", "1.15.0") == {}
+    assert "LocalSGD" in api.owners("1.15.0")
+    assert api.spans("Accelerator", "parallelism_config") == [("1.10.0", None)]
 
 
 def test_where_fields_come_from() -> None:
     """utils/dataclasses.py, the __post_init__ of these classes."""
-    plugin = accelerate_api.sources("FullyShardedDataParallelPlugin", "1.15.0")
-    assert plugin["cpu_offload"] == accelerate_api.Source(("FSDP_OFFLOAD_PARAMS",), False, True)
+    plugin = api.sources("FullyShardedDataParallelPlugin", "1.15.0")
+    assert plugin["cpu_offload"] == api.Source(("FSDP_OFFLOAD_PARAMS",), False, True)
     assert plugin["state_dict_type"].known is False
-    assert "min_num_params" not in accelerate_api.sources("FullyShardedDataParallelPlugin", "0.33.0")
-    recipe = accelerate_api.sources("FP8RecipeKwargs", "1.15.0")
+    assert "min_num_params" not in api.sources("FullyShardedDataParallelPlugin", "0.33.0")
+    recipe = api.sources("FP8RecipeKwargs", "1.15.0")
     assert recipe["opt_level"].variables == ("ACCELERATE_FP8_OPT_LEVEL",)  # inherited
     assert recipe["override_linear_precision"].variables[0] == "ACCELERATE_FP8_OVERRIDE_FPROP"
-    assert accelerate_api.sources("NoSuchPlugin", "1.15.0") == {}
+    assert api.sources("NoSuchPlugin", "1.15.0") == {}
 
 
 def test_what_bitsandbytes_quantization_takes() -> None:
-    fields = accelerate_api.quantization("1.15.0")
+    fields = api.quantization("1.15.0")
     assert len(fields) == 9
     assert fields["bnb_4bit_quant_type"].allowed == ("fp4", "nf4")
     assert fields["torch_dtype"].allowed == ("fp32", "fp16", "bf16")
     assert fields["llm_int8_threshold"].instance == ("int", "float")
     assert fields["load_in_8bit"].default is False
-    assert accelerate_api.quantization("0.20.3") == {}
+    assert api.quantization("0.20.3") == {}

@@ -45,8 +45,16 @@ async def client(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
         yield connected
 
 
+async def judged(client: Client, config: str, **more: Any) -> dict[str, Any]:
+    return await call(client, "validate_config", {"config": config, **more})
+
+
+async def found(client: Client, query: str, **more: Any) -> dict[str, Any]:
+    return await call(client, "lookup_reference", {"query": query, **more})
+
+
 async def test_a_config_is_judged(client: Client) -> None:
-    answer = await call(client, "validate_config", {"config": ACCELERATE})
+    answer = await judged(client, ACCELERATE)
     assert (answer["verdict"], answer["kind"], answer["total"], answer["next_offset"]) == (
         "rejected",
         "accelerate",
@@ -63,7 +71,7 @@ async def test_a_config_is_judged(client: Client) -> None:
 
 
 async def test_a_clean_config_has_a_short_answer(client: Client) -> None:
-    answer = await call(client, "validate_config", {"config": CLEAN})
+    answer = await judged(client, CLEAN)
     assert (answer["verdict"], answer["findings"], answer["total"]) == ("accepted", [], 0)
     assert answer["summary"].startswith("Accepted as written: 0 errors, 0 warnings")
 
@@ -74,9 +82,7 @@ async def test_the_answer_is_that_of_the_command_line(
     (tmp_path / "config.yaml").write_text(ACCELERATE, encoding="utf-8")
     cli.main([str(tmp_path / "config.yaml"), "--accelerate-version", "1.6.0", "--output-format", "json"])
     expected = json.loads(capsys.readouterr().out)
-    answer = await call(
-        client, "validate_config", {"config": ACCELERATE, "accelerate_version": "1.6.0", "detail": "full", "limit": 50}
-    )
+    answer = await judged(client, ACCELERATE, accelerate_version="1.6.0", detail="full", limit=50)
     (file,) = expected["files"]
     shared = ("code", "name", "severity", "message", "pointer", "line", "column", "end_line", "end_column", "reference")
     assert answer["targets"] == expected["targets"]
@@ -94,16 +100,16 @@ async def test_the_answer_is_that_of_the_command_line(
 
 
 async def test_a_full_answer_has_hints_and_the_fixes_as_a_diff(client: Client) -> None:
-    answer = await call(client, "validate_config", {"config": ACCELERATE, "detail": "full"})
+    answer = await judged(client, ACCELERATE, detail="full")
     assert answer["total"] == 7
     assert "-  fsdp_offload_param: true\n+  fsdp_offload_params: true\n" in answer["diff"]
 
 
 async def test_a_deepspeed_file_is_judged_with_the_config_that_names_it(client: Client) -> None:
-    answer = await call(client, "validate_config", {"config": LINKED, "deepspeed_config": DEEPSPEED})
+    answer = await judged(client, LINKED, deepspeed_config=DEEPSPEED)
     assert {finding["file"] for finding in answer["findings"]} == {"deepspeed_config"}
     assert "DSP004" in {finding["code"] for finding in answer["findings"]}
-    alone = await call(client, "validate_config", {"config": LINKED, "detail": "full"})
+    alone = await judged(client, LINKED, detail="full")
     assert [finding["code"] for finding in alone["findings"]] == ["XCF002"]
 
 
@@ -115,12 +121,12 @@ async def test_a_script_is_judged_with_its_config(client: Client) -> None:
 
 
 async def test_a_deepspeed_file_that_nothing_names_is_judged_on_its_own(client: Client) -> None:
-    answer = await call(client, "validate_config", {"config": CLEAN, "deepspeed_config": DEEPSPEED})
+    answer = await judged(client, CLEAN, deepspeed_config=DEEPSPEED)
     assert {finding["file"] for finding in answer["findings"]} == {"deepspeed_config"}
 
 
 async def test_a_deepspeed_file_that_cannot_be_judged_is_named(client: Client) -> None:
-    answer = await call(client, "validate_config", {"config": LINKED, "deepspeed_config": "[" * 1_000})
+    answer = await judged(client, LINKED, deepspeed_config="[" * 1_000)
     assert answer["verdict"] == "unreadable"
     assert answer["summary"].startswith("deepspeed_config could not be judged.")
     assert answer["findings"][0]["file"] == "deepspeed_config"
@@ -135,7 +141,7 @@ async def test_the_context_of_a_call_counts(client: Client) -> None:
 async def test_what_cannot_be_judged_says_why(client: Client) -> None:
     for text in ("\0", "just words", "[" * 1_000, "a: " + "b" * 3_000_000, "\ud800"):
         result = answered("validate_config", {"config": text}) if len(text) > 2 or not text.isprintable() else None
-        answer = result.structured_content if result else await call(client, "validate_config", {"config": text})
+        answer = result.structured_content if result else await judged(client, text)
         assert (answer["verdict"], answer["kind"]) == ("unreadable", "unknown"), text[:10]
         assert answer["summary"].startswith("config could not be judged.")
         assert answer["findings"][0]["message"]
@@ -154,7 +160,7 @@ def test_no_answer_names_an_option_of_the_command_line() -> None:
 
 
 async def test_a_release_beyond_what_is_known_is_told(client: Client) -> None:
-    answer = await call(client, "validate_config", {"config": CLEAN, "accelerate_version": "99.1"})
+    answer = await judged(client, CLEAN, accelerate_version="99.1")
     newest = api.default_targets().accelerate
     assert answer["summary"].endswith(f"accelerate 99.1 is newer than what is known here: judged like {newest}.")
     assert answer["targets"]["accelerate"] == "99.1"
@@ -170,27 +176,27 @@ async def test_every_finding_is_reached_by_paging(client: Client) -> None:
     seen: list[int] = []
     offset = 0
     while offset >= 0:
-        answer = await call(client, "validate_config", {"config": large(60), "limit": 25, "offset": offset})
+        answer = await judged(client, large(60), limit=25, offset=offset)
         assert answer["findings"]
         seen += [finding["line"] for finding in answer["findings"] if finding["code"] == "ACC020"]
         assert (answer["next_offset"] >= 0) == (f"go on with offset {answer['next_offset']}" in answer["summary"])
         offset = answer["next_offset"]
     assert seen == list(range(4, 64))
-    beyond = await call(client, "validate_config", {"config": large(60), "offset": 500})
+    beyond = await judged(client, large(60), offset=500)
     assert (beyond["findings"], beyond["next_offset"]) == ([], -1)
     assert "Offset 500 is beyond the last of" in beyond["summary"]
 
 
 async def test_a_section_is_found_and_quoted(client: Client) -> None:
-    answer = await call(client, "lookup_reference", {"query": "FSD001"})
+    answer = await found(client, "FSD001")
     assert answer["sections"][0]["reference"] == "references/rules/fsdp.md#fsd001"
     assert answer["total"] >= len(answer["sections"]) > 0
-    last = await call(client, "lookup_reference", {"query": "FSD001", "offset": answer["total"]})
+    last = await found(client, "FSD001", offset=answer["total"])
     assert (last["sections"], last["next_offset"]) == ([], -1)
 
 
 async def test_nothing_found_says_what_may_be_meant(client: Client) -> None:
-    answer = await call(client, "lookup_reference", {"query": "fsdp_ofload_parms"})
+    answer = await found(client, "fsdp_ofload_parms")
     assert "fsdp_offload_params" in answer["summary"]
 
 
@@ -199,8 +205,8 @@ async def test_a_backend_is_chosen_with_what_starts_it(client: Client) -> None:
     best = answer["best"]
     assert answer["summary"].startswith(best["title"])
     assert best["verdict"] == "fits"
-    judged = await call(client, "validate_config", {"config": best["files"]["accelerate.yaml"]})
-    assert (judged["verdict"], judged["findings"]) == ("accepted", [])
+    emitted = await judged(client, best["files"]["accelerate.yaml"])
+    assert (emitted["verdict"], emitted["findings"]) == ("accepted", [])
     assert "accelerate launch" in best["files"]["launch.sh"]
     assert answer["total"] > len(answer["candidates"]) == answer["next_offset"]
     other = answer["candidates"][1]["name"]
@@ -348,11 +354,11 @@ async def test_arguments_are_read_as_clients_write_them(client: Client) -> None:
 
 async def test_secrets_are_not_repeated(client: Client) -> None:
     config = f"{CLEAN}hf_tokn: {SECRET}\n"
-    answer = await call(client, "validate_config", {"config": config, "detail": "full"})
+    answer = await judged(client, config, detail="full")
     assert SECRET not in json.dumps(answer)
     for arguments in ({"config": CLEAN, "kind": SECRET}, {"config": CLEAN, "torch_version": SECRET}, {SECRET: 1}):
         assert SECRET not in await refused(client, "validate_config", arguments)
-    answer = await call(client, "lookup_reference", {"query": f"error: token={SECRET}"})
+    answer = await found(client, f"error: token={SECRET}")
     assert SECRET not in json.dumps(answer)
 
 
@@ -403,8 +409,8 @@ def test_a_tool_is_registered_once_it_is_a_row() -> None:
 
 
 async def test_what_takes_effect_is_told_when_asked(client: Client) -> None:
-    answer = await call(client, "validate_config", {"config": ACCELERATE, "effective": True})
+    answer = await judged(client, ACCELERATE, effective=True)
     assert "fsdp_plugin.fsdp_version = 2 [10:17]" in answer["effective"]
-    assert "effective" not in await call(client, "validate_config", {"config": ACCELERATE})
-    lone = await call(client, "validate_config", {"config": DEEPSPEED, "effective": True})
+    assert "effective" not in await judged(client, ACCELERATE)
+    lone = await judged(client, DEEPSPEED, effective=True)
     assert lone["effective"] == ["nothing here is launched by Accelerate"]

@@ -119,20 +119,16 @@ def test_a_nested_model_takes_what_dict_takes(value: Any, generation: int, taken
     assert (outcome(value, "model?", (), generation) is not None) == taken
 
 
-@pytest.mark.parametrize(
-    ("value", "bounds", "problem"),
-    [
-        (0, {"gt": 0}, "should be greater than 0"),
-        ("0", {"gt": 0}, "should be greater than 0"),
-        (1, {"gt": 0}, None),
-        (True, {"gt": 0}, None),
-        (-1, {"ge": 0}, "should be at least 0"),
-        (1.5, {"ge": 0.0, "le": 1.0}, "should be at most 1"),
-        (1.0, {"ge": 0.0, "le": 1.0}, None),
-        (1.0, {"gt": 0.0, "lt": 1.0}, "should be less than 1"),
-        (float("nan"), {"le": 1.0}, "should be at most 1"),
-    ],
-)
+@table("""value, bounds, problem
+0, {gt: 0}, should be greater than 0
+'0', {gt: 0}, should be greater than 0
+1, {gt: 0}, ~
+yes, {gt: 0}, ~
+-1, {ge: 0}, should be at least 0
+1.5, {ge: 0.0, le: 1.0}, should be at most 1
+1.0, {ge: 0.0, le: 1.0}, ~
+1.0, {gt: 0.0, lt: 1.0}, should be less than 1
+.nan, {le: 1.0}, should be at most 1""")
 def test_limits_hold_for_the_converted_value(value: Any, bounds: dict[str, float], problem: str | None) -> None:
     # reduce_bucket_size, offload_optimizer.ratio and zenflow.topk_ratio of DeepSpeed 0.19.8
     kind = "float" if isinstance(value, float) else "int"

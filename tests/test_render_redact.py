@@ -1,6 +1,7 @@
 """Secrets are masked in every format, and nothing else is."""
 
 import json
+import re
 import time
 
 import pytest
@@ -29,39 +30,40 @@ def test_tokens_are_masked_wherever_they_stand(token: str, frame: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "masked"),
+    "marked",
     [
-        ("password: hunter2", "password: *******"),
-        ("  hub_token: abc  # mine", "  hub_token: ***  # mine"),
-        ("db_password: correct horse battery", "db_password: *********************"),
-        ("- api_key: abc", "- api_key: ***"),
-        ('{"wandb_api_key": "abc", "x": 1}', '{"wandb_api_key": "***", "x": 1}'),
-        ('{"secret":\n  "abc"}', '{"secret":\n  "***"}'),
-        ("{token: abc, x: 1}", "{token: ***, x: 1}"),
-        ("aws_secret_access_key = abc", "aws_secret_access_key = ***"),
-        ("AWS_ACCESS_KEY_ID=abc cmd", "AWS_ACCESS_KEY_ID=*** cmd"),
-        ("accelerate launch --hub_token abc train.py", "accelerate launch --hub_token *** train.py"),
-        ("--hub-token=abc x", "--hub-token=*** x"),
-        ("https://ada:abc@example.org/x", "https://ada:***@example.org/x"),
-        ("Authorization: Bearer abcdefgh12", "Authorization: Bearer **********"),
-        ("https://host/x?sig=abcd&n=1&X-Amz-Signature=abcd", "https://host/x?sig=****&n=1&X-Amz-Signature=****"),
-        ("Cookie: session=abc", "Cookie: ***********"),
-        ("curl -u ada:abc https://host", "curl -u ada:*** https://host"),
-        ("curl --user=ada:abc x", "curl --user=ada:*** x"),
-        ("MYSQL_PWD=abc x", "MYSQL_PWD=*** x"),
-        ("db_pass=abc", "db_pass=***"),
-        ("ada:p@ss@host", "ada:****@host"),
-        ("psql ada:s3cret@db.example.org:5432", "psql ada:******@db.example.org:5432"),
-        ("the password is hunter2", "the password is *******"),
-        ("my API key was AB12", "my API key was ****"),
-        (f"wandb login {'0a' * 20}", f"wandb login {'*' * 40}"),
-        ("password: |\n  one\n  two\nnext: 1", "password: |\n*****\n*****\nnext: 1"),
-        ("token: 'it is me' # x", "token: '********' # x"),
-        ("password: abc\r\nx: 1\r\n", "password: ***\r\nx: 1\r\n"),
+        "password: «hunter2»",
+        "  hub_token: «abc»  # mine",
+        "db_password: «correct horse battery»",
+        "- api_key: «abc»",
+        '{"wandb_api_key": "«abc»", "x": 1}',
+        '{"secret":\n  "«abc»"}',
+        "{token: «abc», x: 1}",
+        "aws_secret_access_key = «abc»",
+        "AWS_ACCESS_KEY_ID=«abc» cmd",
+        "accelerate launch --hub_token «abc» train.py",
+        "--hub-token=«abc» x",
+        "https://ada:«abc»@example.org/x",
+        "Authorization: Bearer «abcdefgh12»",
+        "https://host/x?sig=«abcd»&n=1&X-Amz-Signature=«abcd»",
+        "Cookie: «session=abc»",
+        "curl -u ada:«abc» https://host",
+        "curl --user=ada:«abc» x",
+        "MYSQL_PWD=«abc» x",
+        "db_pass=«abc»",
+        "ada:«p@ss»@host",
+        "psql ada:«s3cret»@db.example.org:5432",
+        "the password is «hunter2»",
+        "my API key was «AB12»",
+        f"wandb login «{'0a' * 20}»",
+        "password: |\n«  one»\n«  two»\nnext: 1",
+        "token: '«it is me»' # x",
+        "password: «abc»\r\nx: 1\r\n",
     ],
 )
-def test_values_of_telling_keys_are_masked(text: str, masked: str) -> None:
-    assert redact(text) == masked
+def test_values_of_telling_keys_are_masked(marked: str) -> None:
+    masked = re.sub("«(.*?)»", lambda part: "*" * len(part[1]), marked)
+    assert redact(re.sub("[«»]", "", marked)) == masked
 
 
 def test_private_keys_are_masked_line_by_line() -> None:
@@ -137,21 +139,11 @@ def test_a_fix_that_would_write_the_mask_is_for_display_only() -> None:
     assert json.loads(render(masked, "json"))["files"][0]["findings"][0]["fix"]["edits"][0]["text"].startswith("a: ***")
 
 
-UNITS = (
-    *("token", "token: ", 'token:"', "token:\n", " ", "a ", "eyJ-", "://", "://a:", "--", "- ", "password: |\n", "\n "),
-    *(
-        "-----BEGIN PRIVATE KEY-----",
-        "a.token=",
-        "bearer ",
-        "# ",
-        '"\\',
-        "sk-",
-        "x: 'token: \"",
-        "token : \t",
-        "[a-",
-        "{",
-    ),
-)
+UNITS = [
+    "token", "token: ", 'token:"', "token:\n", " ", "a ", "eyJ-", "://", "://a:", "--", "- ", "password: |\n",
+    "\n ", "-----BEGIN PRIVATE KEY-----", "a.token=", "bearer ", "# ", '"\\', "sk-", 'x: \'token: "', "token : \t",
+    "[a-", "{",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("unit", UNITS)

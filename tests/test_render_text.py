@@ -1,13 +1,14 @@
 """The report for people: source lines, carets, summaries, and what a hostile file cannot do to a terminal."""
 
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.reports import CONFIG, file_report, finding, misspelt, place, report
 
-from distributed_training_backends.model import Applicability, Fix, Severity
+from distributed_training_backends.model import Applicability, Finding, Fix, Severity
 from distributed_training_backends.render.characters import cells, visible
 from distributed_training_backends.render.dispatch import render
 from distributed_training_backends.render.excerpt import CUT, excerpt
@@ -16,8 +17,13 @@ from distributed_training_backends.render.style import Style
 LINES = st.text(st.characters(exclude_characters="\n"), max_size=300)
 
 
+def text_of(*findings: Finding, **style: Any) -> str:
+    """The report on a config with these findings."""
+    return render(report(file_report(CONFIG, *findings)), "text", Style(**style))
+
+
 def test_a_finding_is_shown_with_its_line_carets_help_and_reference() -> None:
-    shown = render(report(file_report(CONFIG, misspelt())), "text")
+    shown = text_of(misspelt())
     assert shown == (
         "cfg.yaml:3:1: error[ACC001] `fsdp_confg` is not a key of an Accelerate config; did you mean `fsdp_config`?\n"
         " 3 | fsdp_confg:\n"
@@ -48,20 +54,18 @@ def test_line_numbers_keep_the_gutter_straight() -> None:
 )
 def test_the_volume_decides_which_severities_are_shown(least: Severity, expected: list[str]) -> None:
     findings = [finding(place(CONFIG, 0, 3), severity) for severity in Severity]
-    shown = render(report(file_report(CONFIG, *findings)), "text", Style(least=least))
+    shown = text_of(*findings, least=least)
     assert re.findall(r": (error|warning|info)\[", shown) == expected
 
 
 def test_hidden_hints_are_counted_in_the_summary() -> None:
-    shown = render(report(file_report(CONFIG, finding(place(CONFIG, 0, 3), Severity.INFO))), "text")
+    shown = text_of(finding(place(CONFIG, 0, 3), Severity.INFO))
     assert shown.startswith("No errors or warnings in 1 file; targets: ")
     assert shown.endswith("; 1 hint with --verbose\n")
 
 
 def test_quiet_says_nothing_when_there_is_no_error() -> None:
-    shown = render(
-        report(file_report(CONFIG, finding(place(CONFIG, 0, 3), Severity.WARNING))), "text", Style(least=Severity.ERROR)
-    )
+    shown = text_of(finding(place(CONFIG, 0, 3), Severity.WARNING), least=Severity.ERROR)
     assert shown == ""
 
 
@@ -77,32 +81,32 @@ def test_an_unreadable_file_says_why_even_when_quiet() -> None:
 
 def test_unsafe_fixes_are_offered_apart_from_safe_ones() -> None:
     unsafe = finding(place(CONFIG, 0, 3), fix=Fix(Applicability.UNSAFE, "drop it", ()))
-    shown = render(report(file_report(CONFIG, misspelt(), unsafe)), "text")
+    shown = text_of(misspelt(), unsafe)
     assert "= help: drop it (--unsafe-fixes does it)" in shown
     assert shown.endswith("; 1 fixable with --fix; 1 more with --fix --unsafe-fixes\n")
 
 
 def test_related_places_are_named() -> None:
     other = place("{\n 1}", 3, 4, path="ds.json")
-    shown = render(report(file_report(CONFIG, finding(place(CONFIG, 0, 3), related=(other,)))), "text")
+    shown = text_of(finding(place(CONFIG, 0, 3), related=(other,)))
     assert "   = also: ds.json:2:2\n" in shown
 
 
 def test_a_span_over_several_lines_is_marked_to_the_end_of_its_first() -> None:
-    shown = render(report(file_report(CONFIG, finding(place(CONFIG, 35, len(CONFIG))))), "text").splitlines()
+    shown = text_of(finding(place(CONFIG, 35, len(CONFIG)))).splitlines()
     assert shown[1:3] == [" 2 | distributed_type: FSDP", "   | " + "^" * 22]
 
 
 def test_statistics_count_by_code() -> None:
     findings = [misspelt(), misspelt(), finding(place(CONFIG, 0, 3), Severity.WARNING, code="FSD003", name="no-effect")]
-    shown = render(report(file_report(CONFIG, *findings)), "text", Style(statistics=True)).splitlines()
+    shown = text_of(*findings, statistics=True).splitlines()
     assert shown[:2] == ["2  error    ACC001  unknown-key (2 fixable)", "1  warning  FSD003  no-effect"]
     assert shown[2].startswith("2 errors, 1 warning in 1 file; targets")
 
 
 def test_colours_only_on_demand() -> None:
-    plain = render(report(file_report(CONFIG, misspelt())), "text")
-    coloured = render(report(file_report(CONFIG, misspelt())), "text", Style(color=True))
+    plain = text_of(misspelt())
+    coloured = text_of(misspelt(), color=True)
     assert "\x1b" not in plain
     assert "\x1b[1;31merror[ACC001]\x1b[0m" in coloured
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
