@@ -25,6 +25,11 @@ settings.load_profile("dtb")
 Run = Callable[..., "tuple[int, str, str]"]
 
 
+def put(text: str, name: str = "x.yaml") -> None:
+    """Write a file into the working directory."""
+    Path(name).write_text(text)
+
+
 @pytest.fixture
 def judge() -> Any:
     """The judge that `run` uses."""
@@ -53,6 +58,13 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
         return status, shown.out, shown.err
 
     return run
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.fixture

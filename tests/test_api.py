@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.conftest import put
 from tests.tables import table
 
 from distributed_training_backends import api
@@ -11,6 +12,7 @@ from distributed_training_backends.knowledge import accelerate, deepspeed, trans
 from distributed_training_backends.model import Context, Report, Severity
 from distributed_training_backends.versions import parse
 
+pytestmark = pytest.mark.usefixtures("folder")
 OPTIONS = api.Options(targets=api.default_targets())
 LINKED = "distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config:\n  deepspeed_config_file: ds.json\n"
 DEEPSPEED = {"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 2, "overlap_com": True}}
@@ -29,29 +31,22 @@ def test_default_targets_are_the_newest_that_are_known() -> None:
     assert parse(newest.transformers) == parse(transformers.RELEASES[-1])
 
 
-def test_a_file_that_another_one_names_is_judged_for_accelerate(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "config.yaml").write_text(LINKED)
-    (tmp_path / "ds.json").write_text(json.dumps(DEEPSPEED))
-    monkeypatch.chdir(tmp_path)
+def test_a_file_that_another_one_names_is_judged_for_accelerate() -> None:
+    put(LINKED, "config.yaml")
+    put(json.dumps(DEEPSPEED), "ds.json")
     report = api.validate_paths(["config.yaml"], OPTIONS)
     assert [file.path for file in report.files] == ["config.yaml", "ds.json"]
     assert codes(report, Severity.ERROR) == [("ds.json", "DSP004")]
 
 
-def test_a_named_file_is_sought_from_the_working_directory_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "configs"
-    folder.mkdir()
-    (folder / "config.yaml").write_text(LINKED)
-    (folder / "ds.json").write_text(json.dumps(DEEPSPEED))
+def test_a_named_file_is_sought_from_the_working_directory_first() -> None:
+    Path("configs").mkdir()
+    put(LINKED, "configs/config.yaml")
+    put(json.dumps(DEEPSPEED), "configs/ds.json")
     good = {**DEEPSPEED, "zero_optimization": {"stage": 2}}
-    (tmp_path / "ds.json").write_text(json.dumps(good))
-    monkeypatch.chdir(tmp_path)
+    put(json.dumps(good), "ds.json")
     assert codes(api.validate_paths(["configs/config.yaml"], OPTIONS), Severity.ERROR) == []
-    (tmp_path / "ds.json").unlink()
+    Path("ds.json").unlink()
     found = codes(api.validate_paths(["configs/config.yaml"], OPTIONS), Severity.ERROR)
     assert found == [("configs/ds.json", "DSP004")]
 
@@ -112,32 +107,25 @@ ACCELERATE_FILE = "distributed_type: MULTI_GPU\nnum_processes: [8]\nbogus: 1\n"
 
 
 @pytest.mark.parametrize("second", ["main.yaml", "other.yaml"])
-def test_a_reference_to_an_accelerate_file_hides_nothing(
-    second: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_reference_to_an_accelerate_file_hides_nothing(second: str) -> None:
     named = f"distributed_type: DEEPSPEED\nbogus: 1\ndeepspeed_config: {{deepspeed_config_file: {second}}}\n"
-    Path("other.yaml").write_text(ACCELERATE_FILE)
-    Path("main.yaml").write_text(named)
+    put(ACCELERATE_FILE, "other.yaml")
+    put(named, "main.yaml")
     found = codes(api.validate_paths(["main.yaml", "other.yaml"], OPTIONS), Severity.ERROR)
     assert {("main.yaml", "ACC003"), ("other.yaml", "ACC003"), ("other.yaml", "LCH002"), (second, "DSP001")} <= {*found}
 
 
-def test_a_file_of_another_kind_is_not_mended_as_a_deepspeed_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("acc.json").write_text(json.dumps({"distributed_type": "FSDP", "num_processes": 8, "mixed_precision": "no"}))
-    Path("main.yaml").write_text(LINKED.replace("ds.json", "acc.json"))
+def test_a_file_of_another_kind_is_not_mended_as_a_deepspeed_file() -> None:
+    put(json.dumps({"distributed_type": "FSDP", "num_processes": 8, "mixed_precision": "no"}), "acc.json")
+    put(LINKED.replace("ds.json", "acc.json"), "main.yaml")
     report = api.validate_paths(["main.yaml", "acc.json"], OPTIONS)
     found = [finding for file in report.files for finding in file.findings if finding.code.startswith("DSP")]
     assert found
     assert all(finding.fix is None for finding in found)
 
 
-def test_a_named_file_that_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("config.yaml").write_text(LINKED)
+def test_a_named_file_that_cannot_be_read_is_told() -> None:
+    put(LINKED, "config.yaml")
     Path("ds.json").write_bytes(b'{"a": "\xff"}')
     report = api.validate_paths(["config.yaml"], OPTIONS)
     assert [(file.path, file.verdict) for file in report.files] == [

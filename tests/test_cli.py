@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
-from tests.conftest import Run
+from tests.conftest import Run, put
 from tests.fake_judge import FakeJudge
 from tests.reports import TARGETS
 from tests.tables import table
@@ -28,18 +28,18 @@ warn, 0
 confg, 1
 limit, 2""")
 def test_the_exit_status_tells_the_verdict(run: Run, text: str, status: int) -> None:
-    Path("x.yaml").write_text(text)
+    put(text)
     assert run("x.yaml")[0] == status
 
 
 def test_unreadable_beats_error(run: Run) -> None:
-    Path("a.yaml").write_text("confg")
-    Path("b.yaml").write_text("limit")
+    put("confg", "a.yaml")
+    put("limit", "b.yaml")
     assert run("a.yaml", "b.yaml")[0] == 2
 
 
 def test_text_goes_to_stdout_alone(run: Run) -> None:
-    Path("x.yaml").write_text("a: confg\n")
+    put("a: confg\n")
     _, out, err = run("x.yaml")
     assert out.startswith("x.yaml:1:4: error[ACC001] confg is wrong\n 1 | a: confg\n   |    ^^^^^\n")
     assert err == ""
@@ -59,7 +59,7 @@ def test_endless_input_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("output_format", ["json", "sarif", "github"])
 def test_machine_output_is_alone_on_stdout_and_in_files(run: Run, output_format: str) -> None:
-    Path("x.yaml").write_text("a: confg\n")
+    put("a: confg\n")
     status, out, err = run("x.yaml", "--output-format", output_format)
     assert status == 1
     assert err == ""
@@ -74,7 +74,7 @@ def test_machine_output_is_alone_on_stdout_and_in_files(run: Run, output_format:
 [--quiet], E
 [--verbose], Ewi""")
 def test_the_volume(run: Run, flags: list[str], shown: str) -> None:
-    Path("x.yaml").write_text("confg odd warn\n")
+    put("confg odd warn\n")
     _, out, _ = run("x.yaml", *flags)
     assert [severity[0] in shown.lower() for severity in ("error", "warning", "info")] == [
         f" {severity}[" in out for severity in ("error", "warning", "info")
@@ -82,7 +82,7 @@ def test_the_volume(run: Run, flags: list[str], shown: str) -> None:
 
 
 def test_statistics(run: Run) -> None:
-    Path("x.yaml").write_text("confg confg\n")
+    put("confg confg\n")
     assert run("x.yaml", "--statistics")[1].splitlines()[0] == "2  error    ACC001  unknown-key (2 fixable)"
 
 
@@ -92,7 +92,7 @@ def test_statistics(run: Run) -> None:
 {FORCE_COLOR: '1', NO_COLOR: '1'}, no
 {NO_COLOR: ''}, no""")
 def test_colours(run: Run, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], coloured: bool) -> None:
-    Path("x.yaml").write_text("confg\n")
+    put("confg\n")
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert ("\x1b[" in run("x.yaml")[1]) is coloured
@@ -135,7 +135,7 @@ x --diff --output-format json, --diff writes text
 x --statistics --output-format sarif, --statistics writes text
 '- --fix', --fix cannot change standard input""")
 def test_a_wrong_call_ends_in_one_line(run: Run, argv: str, message: str) -> None:
-    Path("x").write_text("fine")
+    put("fine", "x")
     status, out, err = run(*argv.split())
     assert (status, out) == (2, "")
     assert err.startswith("validate-backend-config: ")
@@ -144,7 +144,7 @@ def test_a_wrong_call_ends_in_one_line(run: Run, argv: str, message: str) -> Non
 
 
 def test_options_reach_the_judge(run: Run, judge: FakeJudge) -> None:
-    Path("x.yaml").write_text("fine")
+    put("fine")
     codes = sorted({rule.code for rule in api.rules()})
     run(
         *("x.yaml", "--format", "fsdp", "--accelerate-version", "1.10.1", "--deepspeed-version", "0.16.0"),
@@ -172,14 +172,14 @@ def test_underscores_in_values_stay() -> None:
 def test_installed_releases_are_the_targets(run: Run, judge: FakeJudge, monkeypatch: pytest.MonkeyPatch) -> None:
     found = {"accelerate": "1.9.0", "deepspeed": None, "transformers": "4.57.1", "torch": "2.8.0+cpu"}
     monkeypatch.setattr(installed, "releases", lambda libraries: {name: found[name] for name in libraries})
-    Path("x.yaml").write_text("fine")
+    put("fine")
     _, _, err = run("x.yaml", "--installed", "--torch-version", "2.7.0")
     assert judge.calls[0][1].targets == Targets("1.9.0", TARGETS.deepspeed, "4.57.1", "2.7.0")
     assert err == f"deepspeed is not installed here: judged against deepspeed {TARGETS.deepspeed}\n"
 
 
 def test_a_release_beyond_what_is_known_is_said(run: Run) -> None:
-    Path("x.yaml").write_text("fine")
+    put("fine")
     status, _, err = run("x.yaml", "--accelerate-version", "9.0.0")
     assert status == 0
     assert err == f"accelerate 9.0.0 is newer than what is known here: judged like {TARGETS.accelerate}\n"
@@ -234,8 +234,8 @@ def test_every_exported_schema_can_be_printed() -> None:
 
 
 def test_one_broken_file_does_not_take_the_others_with_it(run: Run) -> None:
-    Path("a.yaml").write_text("crash")
-    Path("b.yaml").write_text("confg")
+    put("crash", "a.yaml")
+    put("confg", "b.yaml")
     status, out, err = run("a.yaml", "b.yaml", "--output-format", "json")
     assert status == 2
     assert [(file["path"], file["verdict"]) for file in json.loads(out)["files"]] == [
@@ -249,8 +249,8 @@ def test_one_broken_file_does_not_take_the_others_with_it(run: Run) -> None:
 def test_one_broken_file_does_not_take_its_folder_with_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "read_all", lambda path, _stdin, _kind: [Raw(f"{path}/{name}.yaml", "") for name in "ab"])
     Path("configs").mkdir()
-    Path("configs/a.yaml").write_text("crash")
-    Path("configs/b.yaml").write_text("confg")
+    put("crash", "configs/a.yaml")
+    put("confg", "configs/b.yaml")
     status, out, _ = run("configs", "--output-format", "json")
     verdicts = {file["path"]: file["verdict"] for file in json.loads(out)["files"]}
     assert (status, verdicts) == (2, {"configs/a.yaml": "unreadable", "configs/b.yaml": "rejected"})
@@ -271,7 +271,7 @@ def test_trouble_ends_in_one_line(
         raise error
 
     monkeypatch.setattr(cli_run, "judge", fail)
-    Path("x.yaml").write_text("fine")
+    put("fine")
     code, out, err = run("x.yaml")
     assert (code, out) == (status, "")
     assert re.search(message, err)
@@ -279,14 +279,14 @@ def test_trouble_ends_in_one_line(
 
 
 def test_a_result_that_cannot_be_written_is_one_line(run: Run) -> None:
-    Path("x.yaml").write_text("fine")
+    put("fine")
     status, out, err = run("x.yaml", "--output-file", "no/such/folder/out")
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert "No such file or directory" in err
 
 
 def test_a_device_is_written_to_and_stays_one(run: Run) -> None:
-    Path("x.yaml").write_text("fine")
+    put("fine")
     os.mkfifo("pipe")
     reader = os.open("pipe", os.O_RDONLY | os.O_NONBLOCK)
     assert run("x.yaml", "--output-format", "json", "--output-file", "pipe") == (0, "", "")
@@ -296,7 +296,7 @@ def test_a_device_is_written_to_and_stays_one(run: Run) -> None:
 
 
 def test_secrets_stay_out_of_every_stream(run: Run) -> None:
-    Path("x.yaml").write_text("token: hush-hush confg\n")
+    put("token: hush-hush confg\n")
     for flags in ("", "--diff", "--output-format json", "--output-format sarif", "--output-format github"):
         _, out, err = run("x.yaml", *flags.split())
         assert "hush" not in out + err

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.conftest import Run
+from tests.conftest import Run, put
 from tests.fake_judge import FakeJudge
 
 from distributed_training_backends import cli_fix, mending
@@ -21,16 +21,16 @@ def test_fixes_are_applied_until_none_is_left(run: Run) -> None:
 
 
 def test_unsafe_fixes_only_when_asked_for(run: Run) -> None:
-    Path("x.yaml").write_text("c: risk\n")
+    put("c: risk\n")
     assert run("x.yaml", "--fix", "--unsafe-fixes")[0] == 0
     assert Path("x.yaml").read_text() == "c: calm\n"
 
 
 def test_a_file_without_fixes_is_not_written(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli_fix, "write_atomically", lambda *_: pytest.fail("written"))
-    Path("x.yaml").write_text("c: risk\n")
+    put("c: risk\n")
     assert run("x.yaml", "--fix")[0] == 1
-    Path("y.yaml").write_text("limit confg\n")
+    put("limit confg\n", "y.yaml")
     assert run("y.yaml", "--fix")[0] == 2
 
 
@@ -39,15 +39,15 @@ def test_a_file_that_cannot_be_written_leaves_the_others_fixed(run: Run, monkeyp
         return WriteFailure(path, "it is sealed") if path == "a.yaml" else write_atomically(path, text)
 
     monkeypatch.setattr(cli_fix, "write_atomically", write)
-    Path("a.yaml").write_text("confg\n")
-    Path("b.yaml").write_text("confg\n")
+    put("confg\n", "a.yaml")
+    put("confg\n", "b.yaml")
     status, _, err = run("a.yaml", "b.yaml", "--fix")
     assert (status, Path("a.yaml").read_text(), Path("b.yaml").read_text()) == (2, "confg\n", "config\n")
     assert err.startswith("a.yaml: not fixed: it is sealed\nb.yaml: 2 findings fixed\n")
 
 
 def test_fixes_that_make_things_worse_are_not_written(run: Run) -> None:
-    Path("x.yaml").write_text("a: trap\n")
+    put("a: trap\n")
     status, _, err = run("x.yaml", "--fix")
     assert Path("x.yaml").read_text() == "a: trap\n"
     assert status == 1
@@ -55,27 +55,27 @@ def test_fixes_that_make_things_worse_are_not_written(run: Run) -> None:
 
 
 def test_a_fix_may_uncover_another_error_of_a_refused_file(run: Run) -> None:
-    Path("x.yaml").write_text("a: veil confg\n")
+    put("a: veil confg\n")
     status, _, err = run("x.yaml", "--fix")
     assert (status, Path("x.yaml").read_text()) == (1, "a: risk config\n")
     assert "ACC001 write risk" in err
 
 
 def test_a_fix_that_leads_an_accepted_file_to_an_error_is_not_written(run: Run) -> None:
-    Path("x.yaml").write_text("a: bait\n")
+    put("a: bait\n")
     status, _, err = run("x.yaml", "--fix")
     assert (status, Path("x.yaml").read_text()) == (0, "a: bait\n")
     assert err == "x.yaml:1: ACC001 not fixed: write risk would lead to ACC001\n"
 
 
 def test_fixes_that_never_end_are_bounded(run: Run, judge: FakeJudge) -> None:
-    Path("x.yaml").write_text("loop")
+    put("loop")
     run("x.yaml", "--diff")
     assert len(judge.calls) == 1 + mending.ROUNDS
 
 
 def test_a_diff_writes_nothing(run: Run) -> None:
-    Path("x.yaml").write_text("a: confg\nb: 1")
+    put("a: confg\nb: 1")
     status, out, err = run("x.yaml", "--diff")
     assert status == 1
     assert out == (
@@ -83,7 +83,7 @@ def test_a_diff_writes_nothing(run: Run) -> None:
     )
     assert err == "2 findings would be fixed in 1 file\n"
     assert Path("x.yaml").read_text() == "a: confg\nb: 1"
-    Path("y.yaml").write_text("c: risk\n")
+    put("c: risk\n", "y.yaml")
     assert run("y.yaml", "--diff") == (0, "", "")
 
 
@@ -94,26 +94,26 @@ def test_a_diff_keeps_line_ends_and_hides_secrets(run: Run) -> None:
 
 
 def test_a_diff_of_an_unreadable_file_says_so(run: Run) -> None:
-    Path("x.yaml").write_text("limit")
+    put("limit")
     assert run("x.yaml", "--diff") == (2, "", "x.yaml: could not be judged; it is too large\n")
 
 
 def test_fixing_one_file_sees_the_others(run: Run, judge: FakeJudge) -> None:
-    Path("x.yaml").write_text("confg")
-    Path("ds.json").write_text("{}")
+    put("confg")
+    put("{}", "ds.json")
     run("x.yaml", "./ds.json", "--diff")
     assert judge.calls[1] == ("x.yaml", {"./ds.json": "{}", "ds.json": "{}"})
 
 
 def test_a_harmful_fix_leaves_the_others_alone(run: Run) -> None:
-    Path("x.yaml").write_text("a: bait\nb: dull\n")
+    put("a: bait\nb: dull\n")
     status, _, err = run("x.yaml", "--fix")
     assert (status, Path("x.yaml").read_text()) == (0, "a: bait\nb: keen\n")
     assert "x.yaml:1: ACC001 not fixed: write risk would lead to ACC001\n" in err
 
 
 def test_a_report_never_replaces_a_config(run: Run) -> None:
-    Path("x.yaml").write_text("a: confg\n")
+    put("a: confg\n")
     for extra in ((), ("--fix",), ("--diff",)):
         status, _, err = run("x.yaml", "--output-file", "./x.yaml", *extra)
         assert (status, Path("x.yaml").read_text()) == (2, "a: confg\n")
@@ -121,7 +121,7 @@ def test_a_report_never_replaces_a_config(run: Run) -> None:
 
 
 def test_a_read_only_file_stays_as_it_is(run: Run) -> None:
-    Path("x.yaml").write_text("a: confg\n")
+    put("a: confg\n")
     Path("x.yaml").chmod(0o444)
     status, _, err = run("x.yaml", "--fix")
     assert (status, Path("x.yaml").read_text()) == (2, "a: confg\n")

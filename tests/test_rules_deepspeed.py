@@ -41,6 +41,11 @@ def hits(
     return [(rule.code, severity.value, hit) for rule, severity, hit in found if rule.code.startswith("DSP")]
 
 
+def hit_of(data: Any, code: str, reader: Consumer = "deepspeed") -> Hit:
+    """The first hit of a rule."""
+    return next(hit for found, _, hit in hits(data, reader) if found == code)
+
+
 def said(data: Any, reader: Consumer = "deepspeed", release: str = NEWEST, **context: Any) -> set[tuple[str, str]]:
     found = hits(data, reader, release, **context)
     return {(code, severity) for code, severity, _ in found if severity != "info"}
@@ -148,7 +153,7 @@ def test_half_precision_blocks_became_strict() -> None:
 
 def test_a_near_miss_is_offered_and_renamed() -> None:
     data = {**PLAIN, "zero_optimization": {"stage": 2, "overlap_coms": True}}
-    (_, _, hit), *_ = [item for item in hits(data) if item[0] == "DSP004"]
+    hit = hit_of(data, "DSP004")
     assert "did you mean `overlap_comm`?" in hit.message
     assert hit.repair is not None
     assert (hit.repair.applicability, hit.repair.operations[0].text) == (Applicability.SAFE, "overlap_comm")
@@ -156,12 +161,12 @@ def test_a_near_miss_is_offered_and_renamed() -> None:
 
 def test_no_rename_over_an_entry_that_is_there() -> None:
     data = {**PLAIN, "zero_optimization": {"stage": 2, "overlap_coms": True, "overlap_comm": False}}
-    (_, _, hit), *_ = [item for item in hits(data) if item[0] == "DSP004"]
+    hit = hit_of(data, "DSP004")
     assert hit.repair is None
 
 
 def test_a_key_of_zero_optimization_at_the_top_is_moved() -> None:
-    (_, _, hit), *_ = [item for item in hits({"stage3_max_live_parameters": 1, **PLAIN}) if item[0] == "DSP006"]
+    hit = hit_of({"stage3_max_live_parameters": 1, **PLAIN}, "DSP006")
     assert hit.repair is not None
     assert hit.repair.operations[0].target == ("zero_optimization",)
     assert hit.at.pointer == ("stage3_max_live_parameters",)
@@ -174,7 +179,7 @@ def test_remarks_are_only_mentioned() -> None:
 
 def test_removal_is_safe_only_where_the_feature_is_off() -> None:
     for value, wanted in ((False, Applicability.SAFE), (True, Applicability.UNSAFE)):
-        (_, _, hit), *_ = [item for item in hits({**PLAIN, "sparse_gradients": value}) if item[0] == "DSP007"]
+        hit = hit_of({**PLAIN, "sparse_gradients": value}, "DSP007")
         assert hit.repair is not None
         assert hit.repair.applicability is wanted
 
