@@ -20,7 +20,7 @@ sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tools")]
 import reference_tables
 from distributed_training_backends import cli
 from distributed_training_backends.rules import catalog
-from distributed_training_backends.rules.registry import FAMILIES, RULES, Rule
+from distributed_training_backends.rules.registry import FAMILIES, LIBRARIES, RULES, Rule
 from distributed_training_backends.versions import describe, parse_spans
 from rule_examples import NAMES, OUTPUT, CaseError, Example, language, page_of, parse
 
@@ -30,7 +30,6 @@ the name of a rule stands what it is in which releases of {library}; where none 
 an example names its file (config.yaml, ds.json or train.py where it does not) and options; below a bad one stands what
 the validator prints with them and `--select CODE` (and `--verbose`, for a hint), without the name of that file, the
 quoted line, the reference and the counts."""
-LIBRARIES = {"DSP": "deepspeed", "TRN": "transformers"}  # of a family, where it is another than accelerate
 LEFT_OUT = re.compile(r"^ *\d* \| .*\n|^ *= see: .*\n|\n^.*; targets: accelerate .*\n", re.MULTILINE)
 
 

@@ -105,7 +105,7 @@ def weight(entry: Entry, launch: Launch) -> Severity | None:
     return Severity.INFO if same(entry.value, default_of_option(entry.option, launch.release)) else None
 
 
-@rule("ACC012", "block-breaks-merge", error="*")
+@rule("ACC012", error="*")
 def block_breaks_merge(accelerate: Document, launch: Launch, targets: Targets) -> Iterator[Hit]:
     """A block is of a type on which the launcher breaks off.
 
@@ -128,7 +128,7 @@ def block_breaks_merge(accelerate: Document, launch: Launch, targets: Targets) -
             yield Hit(accelerate.value(block), text)
 
 
-@rule("ACC014", "mapping-for-a-value", error="*")
+@rule("ACC014", error="*")
 def mapping_for_a_value(accelerate: Document, launch: Launch) -> Iterator[Hit]:
     """A mapping where a single value belongs.
 
@@ -152,7 +152,7 @@ def breaks(block: str, value: object, launch: Launch) -> bool:
     return launch.before("1.5.0") and not (isinstance(value, (list, str)) and not value)
 
 
-@rule("ACC020", "unknown-block-key", warning="*")
+@rule("ACC020", warning="*")
 def unknown_block_key(launch: Launch) -> Iterator[Hit]:
     """A key inside a block that nothing reads.
 
@@ -255,7 +255,7 @@ def remove(entry: Entry) -> Repair:
     return Repair(f"remove {entry.key}", (Operation("remove", (entry.block, entry.key)),), Applicability.UNSAFE)
 
 
-@rule("ACC021", "block-of-another-type", warning="*")
+@rule("ACC021", warning="*")
 def block_of_another_type(launch: Launch) -> Iterator[Hit]:
     """A whole block belongs to another `distributed_type` and is ignored.
 
@@ -282,7 +282,7 @@ def home_route(block: str) -> str:
     return {"fsdp_config": "fsdp", "deepspeed_config": "deepspeed", "megatron_lm_config": "megatron"}.get(block, "")
 
 
-@rule("ACC022", "unread-block-key", warning="*")
+@rule("ACC022", warning="*")
 def unread_block_key(launch: Launch) -> Iterator[Hit]:
     """A key that Accelerate knows, and that the launcher of this file does not look at.
 
@@ -296,7 +296,7 @@ def unread_block_key(launch: Launch) -> Iterator[Hit]:
             yield Hit(launch.document.key(entry.block, entry.key), text, remove(entry), weight(entry, launch))
 
 
-@rule("ACC024", "misplaced-block-key", warning="*")
+@rule("ACC024", warning="*")
 def misplaced_block_key(launch: Launch) -> Iterator[Hit]:
     """A key of one block that stands in another, where nothing reads it.
 
@@ -318,7 +318,7 @@ def unread(launch: Launch) -> tuple[Entry, ...]:
     return tuple(entry for entry in judged if is_option(entry, launch) and not is_read(launch, entry.option))
 
 
-@rule("ACC023", "block-overrides-option", warning="*")
+@rule("ACC023", warning="*")
 def block_overrides_option(launch: Launch) -> Iterator[Hit]:
     """A key inside a block sets an option that also stands at the top of the file.
 
@@ -334,7 +334,7 @@ def block_overrides_option(launch: Launch) -> Iterator[Hit]:
             yield Hit(launch.document.key(entry.option), text, related=(launch.document.key(entry.block, entry.key),))
 
 
-@rule("ACC025", "block-key-twice", warning="*")
+@rule("ACC025", warning="*")
 def block_key_twice(launch: Launch) -> Iterator[Hit]:
     """Two keys of the blocks set the same option: `version` and `fsdp_version` in `fsdp_config`.
 

@@ -34,7 +34,7 @@ def without(launch: Launch, option: str, title: str) -> Repair | None:
     return Repair(title, (Operation("remove", pointer),), Applicability.UNSAFE) if pointer else None
 
 
-@rule("ACC040", "zero3-init-below-stage-3", warning="*")
+@rule("ACC040", warning="*")
 def zero3_init_below_stage_3(deepspeed_launch: Launch) -> Iterator[Hit]:
     """`zero3_init_flag: true` with a ZeRO stage other than 3.
 
@@ -47,7 +47,7 @@ def zero3_init_below_stage_3(deepspeed_launch: Launch) -> Iterator[Hit]:
         yield Hit(deepspeed_launch.at("zero3_init_flag"), text)
 
 
-@rule("ACC041", "offload-param-below-stage-3", warning="*")
+@rule("ACC041", warning="*")
 def offload_param_below_stage_3(deepspeed_launch: Launch) -> Iterator[Hit]:
     """`offload_param_device` with a ZeRO stage other than 3.
 
@@ -60,7 +60,7 @@ def offload_param_below_stage_3(deepspeed_launch: Launch) -> Iterator[Hit]:
         yield Hit(deepspeed_launch.at("offload_param_device"), text)
 
 
-@rule("ACC042", "offload-optimizer-at-stage-0", warning="*")
+@rule("ACC042", warning="*")
 def offload_optimizer_at_stage_0(deepspeed_launch: Launch) -> Iterator[Hit]:
     """`offload_optimizer_device` with ZeRO stage 0.
 
@@ -73,7 +73,7 @@ def offload_optimizer_at_stage_0(deepspeed_launch: Launch) -> Iterator[Hit]:
         yield Hit(deepspeed_launch.at("offload_optimizer_device"), text)
 
 
-@rule("ACC043", "nvme-below-stage-3", warning="*")
+@rule("ACC043", warning="*")
 def nvme_below_stage_3(deepspeed_launch: Launch) -> Iterator[Hit]:
     """`offload_optimizer_device: nvme` at ZeRO stage 1 or 2.
 
@@ -86,7 +86,7 @@ def nvme_below_stage_3(deepspeed_launch: Launch) -> Iterator[Hit]:
         yield Hit(deepspeed_launch.at("offload_optimizer_device"), text)
 
 
-@rule("ACC044", "nvme-path-lost", warning="*")
+@rule("ACC044", warning="*")
 def nvme_path_lost(deepspeed_launch: Launch) -> Iterator[Hit]:
     """NVMe offload asked for in the block, where its path cannot arrive.
 
@@ -100,7 +100,7 @@ def nvme_path_lost(deepspeed_launch: Launch) -> Iterator[Hit]:
             yield Hit(deepspeed_launch.at(name), f"{text}; name a DeepSpeed file with nvme_path")
 
 
-@rule("ACC045", "save-16bit-below-stage-3", warning="*")
+@rule("ACC045", warning="*")
 def save_16bit_below_stage_3(deepspeed_launch: Launch) -> Iterator[Hit]:
     """`zero3_save_16bit_model: true` with a ZeRO stage other than 3.
 
@@ -113,7 +113,7 @@ def save_16bit_below_stage_3(deepspeed_launch: Launch) -> Iterator[Hit]:
         yield Hit(deepspeed_launch.at("zero3_save_16bit_model"), text)
 
 
-@rule("ACC046", "accumulation-beats-script", info="*")
+@rule("ACC046", info="*")
 def accumulation_beats_script(deepspeed_launch: Launch) -> Iterator[Hit]:
     """`gradient_accumulation_steps` in the block beats the script.
 
@@ -126,7 +126,7 @@ def accumulation_beats_script(deepspeed_launch: Launch) -> Iterator[Hit]:
         yield Hit(deepspeed_launch.at("gradient_accumulation_steps"), text)
 
 
-@rule("ACC047", "clipping-by-default", info="0.30.0..")
+@rule("ACC047", info="0.30.0..")
 def clipping_by_default(deepspeed_launch: Launch) -> Iterator[Hit]:
     """No `gradient_clipping`: gradients are clipped at 1.0.
 
@@ -138,7 +138,7 @@ def clipping_by_default(deepspeed_launch: Launch) -> Iterator[Hit]:
         yield Hit(deepspeed_launch.at("distributed_type"), text)
 
 
-@rule("ACC048", "stage-2-by-default", info="*")
+@rule("ACC048", info="*")
 def stage_2_by_default(deepspeed_launch: Launch) -> Iterator[Hit]:
     """Neither `zero_stage` nor a DeepSpeed file: ZeRO stage 2.
 
@@ -148,7 +148,7 @@ def stage_2_by_default(deepspeed_launch: Launch) -> Iterator[Hit]:
         yield Hit(deepspeed_launch.at("distributed_type"), "no zero_stage and no DeepSpeed file: ZeRO stage 2 is used")
 
 
-@rule("ACC049", "deepspeed-value", error="*")
+@rule("ACC049", error="*")
 def deepspeed_value(deepspeed_launch: Launch) -> Iterator[Hit]:
     """A value in `deepspeed_config` that is refused or taken for something else.
 
@@ -160,7 +160,7 @@ def deepspeed_value(deepspeed_launch: Launch) -> Iterator[Hit]:
     yield from value_hits(deepspeed_launch, VALUES)
 
 
-@rule("ACC060", "accumulation-asserts", warning="..1.8.1")
+@rule("ACC060", warning="..1.8.1")
 def accumulation_asserts(deepspeed_launch: Launch, targets: Targets) -> Iterator[Hit]:
     """Gradient accumulation at ZeRO stage 2 or 3 with DeepSpeed 0.16.0 or later and Accelerate before 1.9.0.
 

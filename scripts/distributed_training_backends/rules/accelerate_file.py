@@ -36,7 +36,7 @@ def lifetimes(key: str) -> list[tuple[str | None, str | None]]:
     return [(first, last) for first, last in knowledge.spans("fields", "ClusterConfig", key)]
 
 
-@rule("ACC001", "unreadable-text", error="*")
+@rule("ACC001", error="*")
 def unreadable_text(accelerate: Document) -> Iterator[Hit]:
     """The file cannot be parsed.
 
@@ -51,7 +51,7 @@ def unreadable_text(accelerate: Document) -> Iterator[Hit]:
             return
 
 
-@rule("ACC002", "not-a-mapping", error="*")
+@rule("ACC002", error="*")
 def not_a_mapping(accelerate: Document) -> Iterator[Hit]:
     """The file is empty or holds something else than a mapping.
 
@@ -63,7 +63,7 @@ def not_a_mapping(accelerate: Document) -> Iterator[Hit]:
         yield Hit(accelerate.value(), f"the file {what}; write a mapping of keys, beginning with distributed_type")
 
 
-@rule("ACC003", "unknown-key", error="*")
+@rule("ACC003", error="*")
 def unknown_key(accelerate: Document, targets: Targets) -> Iterator[Hit]:
     """A key at the top that this release of Accelerate does not know.
 
@@ -134,7 +134,7 @@ def deepspeed_key(key: str) -> bool:
     return key in deepspeed.for_release(deepspeed.releases()[-1]).keys
 
 
-@rule("ACC004", "missing-distributed-type", error="*")
+@rule("ACC004", error="*")
 def missing_distributed_type(accelerate: Document) -> Iterator[Hit]:
     """The file does not say `distributed_type`.
 
@@ -162,7 +162,7 @@ def guess(data: dict[Any, Any]) -> str:
     return "MULTI_GPU" if isinstance(processes, int) and processes > 1 else "NO"
 
 
-@rule("ACC013", "missing-required-key", error="*")
+@rule("ACC013", error="*")
 def missing_required_key(accelerate: Document, targets: Targets) -> Iterator[Hit]:
     """A key that this release cannot do without, even if its value comes from the command line.
 
@@ -180,7 +180,7 @@ def missing_required_key(accelerate: Document, targets: Targets) -> Iterator[Hit
             yield Hit(accelerate.value(), text)
 
 
-@rule("ACC005", "invalid-distributed-type", error="*")
+@rule("ACC005", error="*")
 def invalid_distributed_type(accelerate: Document, targets: Targets) -> Iterator[Hit]:
     """`distributed_type` is not one of the release's values, which are compared letter by letter.
 
@@ -208,7 +208,7 @@ def nearest_type(value: str, values: list[str]) -> str | None:
     return plain if plain in values else closest(value, values)
 
 
-@rule("ACC006", "distributed-type-not-text", warning="*")
+@rule("ACC006", warning="*")
 def distributed_type_not_text(accelerate: Document) -> Iterator[Hit]:
     """`distributed_type` is not a text: an unquoted `NO`, `no` or `off` is a boolean in YAML 1.1.
 
@@ -226,7 +226,7 @@ def distributed_type_not_text(accelerate: Document) -> Iterator[Hit]:
     yield Hit(at, f"{text}; write 'NO' with quotes", rewriting(at, "NO") if value is False else None)
 
 
-@rule("ACC007", "unknown-compute-environment", error="*")
+@rule("ACC007", error="*")
 def unknown_compute_environment(accelerate: Document) -> Iterator[Hit]:
     """`compute_environment` is neither LOCAL_MACHINE nor AMAZON_SAGEMAKER, letter by letter.
 
@@ -246,7 +246,7 @@ def unknown_compute_environment(accelerate: Document) -> Iterator[Hit]:
     yield Hit(at, f"{text}; write {near}", rewriting(at, near))
 
 
-@rule("ACC008", "duplicate-key", warning="*")
+@rule("ACC008", warning="*")
 def duplicate_key(accelerate: Document) -> Iterator[Hit]:
     """A key stands twice in the same mapping.
 
@@ -260,7 +260,7 @@ def duplicate_key(accelerate: Document) -> Iterator[Hit]:
             yield Hit(accelerate.stretch(defect.extent, defect.pointer), text)
 
 
-@rule("ACC009", "variable-not-expanded", warning="*")
+@rule("ACC009", warning="*")
 def variable_not_expanded(accelerate: Document) -> Iterator[Hit]:
     """A value holds a shell or template variable.
 
@@ -275,7 +275,7 @@ def variable_not_expanded(accelerate: Document) -> Iterator[Hit]:
             yield Hit(accelerate.stretch(defect.extent, defect.pointer), text)
 
 
-@rule("ACC010", "old-spelling", info="*")
+@rule("ACC010", info="*")
 def old_spelling(accelerate: Document) -> Iterator[Hit]:
     """`fp16` or `dynamo_backend` at the top: spellings of old files that are still converted.
 
@@ -293,7 +293,7 @@ def old_spelling(accelerate: Document) -> Iterator[Hit]:
         yield Hit(accelerate.key("dynamo_backend"), text)
 
 
-@rule("ACC011", "block-not-a-mapping", warning="*")
+@rule("ACC011", warning="*")
 def block_not_a_mapping(accelerate: Document, targets: Targets) -> Iterator[Hit]:
     """A `*_config` block is a list or a single value.
 

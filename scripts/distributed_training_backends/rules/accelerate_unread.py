@@ -16,7 +16,7 @@ FOR_TPU_CONFIG = ("tpu_zone", "commands", "command_file", "tpu_vm", "tpu_env", "
 LOOPBACK = ("127.0.0.1", "localhost")
 
 
-@rule("ACC030", "unread-setting", warning="*")
+@rule("ACC030", warning="*")
 def unread_setting(launch: Launch) -> Iterator[Hit]:
     """A setting at the top that has no effect in this file.
 
@@ -113,7 +113,7 @@ def reader(key: str) -> str:
     return "several processes" if key == "main_process_port" else "other launchers"
 
 
-@rule("ACC031", "text-counts-as-true", warning="*")
+@rule("ACC031", warning="*")
 def text_counts_as_true(launch: Launch) -> Iterator[Hit]:
     """A quoted "no" or "false" where Accelerate only asks whether there is a value.
 

@@ -30,7 +30,7 @@ def file_of(launch: Launch) -> str | None:
     return None if value is None or str(value) == "none" else str(value)
 
 
-@rule("XCF001", "deepspeed-file-and-settings", error="*")
+@rule("XCF001", error="*")
 def deepspeed_file_and_settings(deepspeed_launch: Launch) -> Iterator[Hit]:
     """`deepspeed_config_file` together with settings that belong into that file.
 
@@ -73,7 +73,7 @@ def removal(pointer: Pointer) -> Repair:
     return Repair(f"remove {pointer[-1]}", (Operation("remove", pointer),), Applicability.UNSAFE)
 
 
-@rule("XCF002", "deepspeed-file-not-found", error="*")
+@rule("XCF002", error="*")
 def deepspeed_file_not_found(deepspeed_launch: Launch, missing_file: str) -> Iterator[Hit]:
     """The file that `deepspeed_config_file` names is not here.
 
@@ -87,7 +87,7 @@ def deepspeed_file_not_found(deepspeed_launch: Launch, missing_file: str) -> Ite
     yield Hit(deepspeed_launch.at("deepspeed_config_file"), text, severity=severity)
 
 
-@rule("XCF005", "argument-file-not-found", info="*", of="transformers")
+@rule("XCF005", info="*", of="transformers")
 def argument_file_not_found(trainer: Document, absent_file: str) -> Iterator[Hit]:
     """The file that `deepspeed` among TrainingArguments names is not here.
 
@@ -99,7 +99,7 @@ def argument_file_not_found(trainer: Document, absent_file: str) -> Iterator[Hit
     yield Hit(trainer.value("deepspeed"), f"there is no file {shown(absent_file)} here, so it is not judged{where}")
 
 
-@rule("XCF003", "deepspeed-file-not-a-path", error="*")
+@rule("XCF003", error="*")
 def deepspeed_file_not_a_path(deepspeed_launch: Launch) -> Iterator[Hit]:
     """`deepspeed_config_file` is no text.
 

@@ -33,7 +33,7 @@ def set_by(setting: Setting) -> str:
     return "the config file" if setting.surface == "file" else f"the {setting.surface}"
 
 
-@rule("XCF030", "accumulation-of-the-launcher-wins", warning="*")
+@rule("XCF030", warning="*")
 def accumulation_of_the_launcher_wins(script: Script, beside: Launch) -> Iterator[Hit]:
     """`gradient_accumulation_steps` of the launcher and of the script differ.
 
@@ -54,7 +54,7 @@ def accumulation_of_the_launcher_wins(script: Script, beside: Launch) -> Iterato
             yield Hit(call.at(ACCUMULATION), text, related=there(beside, set_to.place))
 
 
-@rule("XCF031", "script-beats-the-launcher", warning="*")
+@rule("XCF031", warning="*")
 def script_beats_the_launcher(script: Script, beside: Launch) -> Iterator[Hit]:
     """An argument of a plugin, and another value of the same setting in the config file or on the command line.
 
@@ -97,7 +97,7 @@ def beaten(call: Call, name: str, set_to: Setting, launch: Launch) -> Hit:
     return Hit(call.at(name), text, related=there(launch, set_to.place))
 
 
-@rule("XCF032", "plugin-of-another-backend", warning="*")
+@rule("XCF032", warning="*")
 def plugin_of_another_backend(script: Script, beside: Launch) -> Iterator[Hit]:
     """The script passes a plugin, and the launcher starts something else.
 
@@ -126,7 +126,7 @@ def placed(script: Script, name: str, text: str, launch: Launch) -> Hit:
     return Hit(call.at(name if name in call.given else f"{name}s"), text, related=(launch.at("distributed_type"),))
 
 
-@rule("XCF033", "sizes-against-processes", error="1.10.0..")
+@rule("XCF033", error="1.10.0..")
 def sizes_against_processes(script: Script, beside: Launch) -> Iterator[Hit]:
     """The sizes of a `ParallelismConfig` do not come to the number of processes that the launcher starts.
 

@@ -15,7 +15,7 @@ from .registry import Hit, rule
 from .suggest import shown
 
 
-@rule("DSP023", "unfilled-auto", error="*", of="deepspeed")
+@rule("DSP023", error="*")
 def unfilled_auto(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """An "auto" that Accelerate does not know how to replace.
 
@@ -67,7 +67,7 @@ def autos(data: dict[str, Any]) -> Iterator[Pointer]:
             yield pointer
 
 
-@rule("DSP024", "auto-means-default", warning="*", of="deepspeed")
+@rule("DSP024", warning="*")
 def auto_means_default(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """An "auto" in a file that DeepSpeed reads itself counts as absent: the default applies, without a word.
 

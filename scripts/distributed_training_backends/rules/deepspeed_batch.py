@@ -48,7 +48,7 @@ def elastic(reading: Reading) -> bool:
     return isinstance(block, dict) and bool(block.get("enabled")) and reading.covers("..0.19.7")
 
 
-@rule("DSP020", "batch-size-is-no-number", error="*", of="deepspeed")
+@rule("DSP020", error="*")
 def batch_size_is_no_number(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A batch size or the number of accumulation steps is a text or a list where DeepSpeed calculates with it.
 
@@ -77,7 +77,7 @@ def batch_size_is_no_number(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
             yield Hit(deepspeed.document.value(name), message)
 
 
-@rule("DSP021", "no-batch-size", error="*", of="deepspeed")
+@rule("DSP021", error="*")
 def no_batch_size(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """Neither `train_batch_size` nor `train_micro_batch_size_per_gpu` is given.
 
@@ -94,7 +94,7 @@ def no_batch_size(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
         yield Hit(deepspeed.document.key(MICRO), message)
 
 
-@rule("DSP022", "batch-arithmetic", error="*", of="deepspeed")
+@rule("DSP022", error="*")
 def batch_arithmetic(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """The batch sizes do not come out, whatever the number of processes.
 
@@ -159,7 +159,7 @@ def holds(total: Any, micro: Any, steps: Any, world: int) -> bool:
     return bool(micro > 0 and steps > 0 and total == micro * steps * world)
 
 
-@rule("DSP049", "processes-do-not-divide", error="0.10.0..", of="deepspeed")
+@rule("DSP049", error="0.10.0..")
 def processes_do_not_divide(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A size of a group of processes that does not fit the number of processes, where that is known.
 

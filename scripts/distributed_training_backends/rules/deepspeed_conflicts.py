@@ -15,7 +15,7 @@ def of_rule(deepspeed: DeepSpeedFile, code: str) -> Iterator[Hit]:
         yield from hits(reading, "conflicts", code)
 
 
-@rule("DSP040", "precision-conflict", error="*", of="deepspeed")
+@rule("DSP040", error="*")
 def precision_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """Precision settings that exclude each other.
 
@@ -27,7 +27,7 @@ def precision_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     yield from of_rule(deepspeed, "DSP040")
 
 
-@rule("DSP041", "zero-conflict", error="*", of="deepspeed")
+@rule("DSP041", error="*")
 def zero_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """ZeRO settings that exclude each other, or lack what they need.
 
@@ -38,7 +38,7 @@ def zero_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     yield from of_rule(deepspeed, "DSP041")
 
 
-@rule("DSP042", "optimizer-conflict", error="*", of="deepspeed")
+@rule("DSP042", error="*")
 def optimizer_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """An optimizer that does not go with the rest of the file.
 
@@ -49,7 +49,7 @@ def optimizer_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     yield from of_rule(deepspeed, "DSP042")
 
 
-@rule("DSP043", "tensor-parallel-conflict", error="*", of="deepspeed")
+@rule("DSP043", error="*")
 def tensor_parallel_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """Tensor parallelism (`tensor_parallel.autotp_size`) that does not go with the rest of the file.
 
@@ -58,7 +58,7 @@ def tensor_parallel_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     yield from of_rule(deepspeed, "DSP043")
 
 
-@rule("DSP044", "expert-parallel-conflict", error="0.19.2..", of="deepspeed")
+@rule("DSP044", error="0.19.2..")
 def expert_parallel_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """Expert parallelism (`expert_parallel`) with settings that `validate_autoep_config` refuses.
 
@@ -67,7 +67,7 @@ def expert_parallel_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     yield from of_rule(deepspeed, "DSP044")
 
 
-@rule("DSP045", "zenflow-conflict", error="0.17.5..", of="deepspeed")
+@rule("DSP045", error="0.17.5..")
 def zenflow_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """ZenFlow (`zero_optimization.zenflow`) with values or neighbours that it refuses.
 
@@ -78,7 +78,7 @@ def zenflow_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     yield from of_rule(deepspeed, "DSP045")
 
 
-@rule("DSP046", "incomplete-block", error="*", of="deepspeed")
+@rule("DSP046", error="*")
 def incomplete_block(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A feature is on and lacks what it needs.
 
@@ -89,7 +89,7 @@ def incomplete_block(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     yield from of_rule(deepspeed, "DSP046")
 
 
-@rule("DSP047", "legacy-block-incomplete", error="..0.19.7", of="deepspeed")
+@rule("DSP047", error="..0.19.7")
 def legacy_block_incomplete(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """`elasticity` (until 0.19.7) or `compression_training` (until 0.19.6) is on and lacks what it needs.
 
@@ -98,7 +98,7 @@ def legacy_block_incomplete(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     yield from of_rule(deepspeed, "DSP047")
 
 
-@rule("DSP048", "compile-conflict", warning="0.16.6..", of="deepspeed")
+@rule("DSP048", warning="0.16.6..")
 def compile_conflict(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """Settings of the `compile` block that are refused once `engine.compile()` is called, and never looked at before.
 

@@ -17,7 +17,7 @@ from .rewriting import rewriting
 from .suggest import shown
 
 
-@rule("DSP060", "setting-without-effect", warning="*", of="deepspeed")
+@rule("DSP060", warning="*")
 def setting_without_effect(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A setting that is read, but does nothing with the rest of the file as it is.
 
@@ -66,7 +66,7 @@ def removal(entry: Entry) -> Repair:
     return Repair(f"remove {entry.name}", (Operation("remove", entry.pointer),), Applicability.UNSAFE)
 
 
-@rule("DSP061", "converted-value", warning="*", of="deepspeed")
+@rule("DSP061", warning="*")
 def converted_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A value that DeepSpeed takes, but converts into another one than is written.
 
@@ -115,7 +115,7 @@ def converted(reading: Reading, entry: Entry) -> Any:
     return becomes if is_number(entry.value) and is_number(becomes) and entry.value != becomes else None
 
 
-@rule("DSP062", "release-trains-wrongly", warning="*", of="deepspeed")
+@rule("DSP062", warning="*")
 def release_trains_wrongly(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A combination of settings that this release of DeepSpeed is known to train wrongly with, without an error.
 
@@ -127,7 +127,7 @@ def release_trains_wrongly(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     yield from of_rule(deepspeed, "DSP062")
 
 
-@rule("DSP063", "not-as-it-seems", warning="*", of="deepspeed")
+@rule("DSP063", warning="*")
 def not_as_it_seems(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A setting that is taken, but does not do what it seems to, or does harm.
 
@@ -139,7 +139,7 @@ def not_as_it_seems(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     yield from of_rule(deepspeed, "DSP063")
 
 
-@rule("DSP064", "worth-knowing", info="*", of="deepspeed")
+@rule("DSP064", info="*")
 def worth_knowing(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """What the file leaves to defaults, to the script or to the machine, and what follows from it.
 
@@ -150,7 +150,7 @@ def worth_knowing(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     yield from of_rule(deepspeed, "DSP064")
 
 
-@rule("DSP065", "removed-later", info="*", of="deepspeed")
+@rule("DSP065", info="*")
 def removed_later(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A block that this release still reads, and a later one refuses by its presence alone.
 
@@ -165,7 +165,7 @@ def removed_later(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
             yield Hit(deepspeed.document.key(*steps), message)
 
 
-@rule("DSP066", "releases-do-not-go-together", warning="*", of="deepspeed")
+@rule("DSP066", warning="*")
 def releases_do_not_go_together(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A setting that this pair of DeepSpeed and Accelerate releases trips over.
 

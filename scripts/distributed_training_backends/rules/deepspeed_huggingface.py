@@ -23,7 +23,7 @@ from .rewriting import rewriting
 from .suggest import shown
 
 
-@rule("DSP050", "no-zero-block", error="*", of="deepspeed")
+@rule("DSP050", error="*")
 def no_zero_block(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """Accelerate and the Trainer refuse a file without a `zero_optimization` block; DeepSpeed itself does not need one.
 
@@ -39,7 +39,7 @@ def no_zero_block(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
         yield Hit(document.value(), message, Repair("add zero_optimization with stage 0", (add,), Applicability.SAFE))
 
 
-@rule("DSP051", "trainer-mismatch", error="*", of="deepspeed")
+@rule("DSP051", error="*")
 def trainer_mismatch(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """The Trainer compares the file with TrainingArguments, and refuses it where they differ.
 
@@ -103,7 +103,7 @@ def to_auto(reading: Reading, path: str) -> Repair | None:
     return rewriting(reading.at(path), "auto", Applicability.UNSAFE) if reading.pointer(path) else None
 
 
-@rule("DSP052", "precision-against-launch", error="*", of="deepspeed")
+@rule("DSP052", error="*")
 def precision_against_launch(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """`--mixed_precision` of the launch and the file's fp16 or bf16 block disagree.
 
@@ -141,7 +141,7 @@ def left_to_script(document: Document) -> Iterator[Hit]:
             yield Hit(at, f"{message} {name}; write true, or pass --mixed_precision {name}", None, Severity.INFO)
 
 
-@rule("DSP053", "cpu-offload-needs-cpu-optimizer", error="*", of="deepspeed")
+@rule("DSP053", error="*")
 def cpu_offload_needs_cpu_optimizer(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """The optimizer is offloaded, and the file has no `optimizer` block: the script's own optimizer has to fit.
 
@@ -164,7 +164,7 @@ def cpu_offload_needs_cpu_optimizer(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     yield Hit(at, f'{message}; add an `optimizer` block, or "zero_force_ds_cpu_optimizer": false', None, severity)
 
 
-@rule("DSP054", "stage-3-without-batch-size", error="..0.23.0")
+@rule("DSP054", error="..0.23.0", of="accelerate")
 def stage_3_without_batch_size(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A stage 3 file without `train_batch_size`, in releases of Accelerate that look it up without asking.
 

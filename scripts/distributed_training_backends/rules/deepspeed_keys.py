@@ -166,7 +166,7 @@ def told_with_auto(deepspeed: DeepSpeedFile, entry: Entry, finding: Finding) -> 
     return deepspeed.huggingface and entry.value == "auto" and finding.repair is not None
 
 
-@rule("DSP004", "unknown-key", error="*", of="deepspeed")
+@rule("DSP004", error="*")
 def unknown_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A key that no release of DeepSpeed reads where it stands.
 
@@ -178,7 +178,7 @@ def unknown_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     yield from of_case(deepspeed, "unknown")
 
 
-@rule("DSP005", "key-of-another-release", error="*", of="deepspeed")
+@rule("DSP005", error="*")
 def key_of_another_release(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A key that other releases of DeepSpeed read, but not the one that is asked about.
 
@@ -188,7 +188,7 @@ def key_of_another_release(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     yield from of_case(deepspeed, "release")
 
 
-@rule("DSP006", "misplaced-key", error="*", of="deepspeed")
+@rule("DSP006", error="*")
 def misplaced_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A key that is read, but in another block, or by another program than DeepSpeed.
 
@@ -199,7 +199,7 @@ def misplaced_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     yield from of_case(deepspeed, "misplaced")
 
 
-@rule("DSP007", "removed-feature", error="0.19.7..", of="deepspeed")
+@rule("DSP007", error="0.19.7..")
 def removed_feature(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A block or key whose feature was removed: its presence alone is refused, even `{"enabled": false}`.
 
@@ -222,7 +222,7 @@ def removed_feature(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
         yield Hit(deepspeed.document.key(*steps), message, fix)
 
 
-@rule("DSP008", "deprecated-key", error="*", of="deepspeed")
+@rule("DSP008", error="*")
 def deprecated_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A key that still works, but has a successor; together with its successor it is refused.
 
@@ -260,7 +260,7 @@ def modernized(entry: Entry) -> Repair | None:
     return None
 
 
-@rule("DSP009", "name-and-alias", error="*", of="deepspeed")
+@rule("DSP009", error="*")
 def name_and_alias(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A setting stands under both of its names, and the block refuses that.
 

@@ -33,7 +33,7 @@ def constructor(reading: Reading) -> Constructor | None:
     return reading.facts.optimizer(reading.optimizer, case_of(reading)) if reading.optimizer else None
 
 
-@rule("DSP030", "unknown-optimizer", error="*", of="deepspeed")
+@rule("DSP030", error="*")
 def unknown_optimizer(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """The optimizer's `type` is neither one of DeepSpeed's own nor the name of a class in `torch.optim`.
 
@@ -65,7 +65,7 @@ def instead_of(reading: Reading, kind: str) -> tuple[str | None, str]:
     return None, gone or f"DeepSpeed {reading.release} has {listing(reading.facts.optimizers)}"
 
 
-@rule("DSP031", "optimizer-without-type", error="*", of="deepspeed")
+@rule("DSP031", error="*")
 def optimizer_without_type(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """An `optimizer` block without a `type` (or with null) builds no optimizer.
 
@@ -84,7 +84,7 @@ def optimizer_without_type(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     yield Hit(deepspeed.document.key("optimizer"), message, None, None if refused else Severity.WARNING)
 
 
-@rule("DSP032", "optimizer-parameter", error="*", of="deepspeed")
+@rule("DSP032", error="*")
 def optimizer_parameter(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A parameter that the optimizer's class does not take, or one that it needs and does not get.
 
@@ -126,7 +126,7 @@ def about_parameter(reading: Reading, known: Constructor | None, name: str) -> H
     return Hit(at, f"{known.name} takes no parameter `{name}`; {advice}", fix)
 
 
-@rule("DSP033", "optimizer-value", error="*", of="deepspeed")
+@rule("DSP033", error="*")
 def optimizer_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A value that the optimizer's class refuses when it is built.
 

@@ -25,7 +25,7 @@ def wraps_optimizer(reading: Reading) -> bool:
     return reading.stage != 0 or reading.fp16 or reading.bf16
 
 
-@rule("DSP034", "unknown-scheduler", error="*", of="deepspeed")
+@rule("DSP034", error="*")
 def unknown_scheduler(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """The scheduler's `type` is neither one of DeepSpeed's own nor a class of `torch.optim.lr_scheduler` it can use.
 
@@ -51,7 +51,7 @@ def unknown_scheduler(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
         yield Hit(at, message)
 
 
-@rule("DSP035", "scheduler-parameter", error="*", of="deepspeed")
+@rule("DSP035", error="*")
 def scheduler_parameter(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A parameter that the scheduler's class does not take, or one that it needs and does not get.
 
@@ -88,7 +88,7 @@ def unknown_parameters(reading: Reading, known: Constructor, params: dict[str, A
         yield Hit(reading.document.key(*PARAMS, name), f"{known.name} takes no parameter `{name}`; {advice}", fix)
 
 
-@rule("DSP036", "scheduler-value", error="*", of="deepspeed")
+@rule("DSP036", error="*")
 def scheduler_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A value that the scheduler's class refuses, or puts another one in the place of.
 

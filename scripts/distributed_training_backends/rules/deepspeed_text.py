@@ -13,7 +13,7 @@ PLACEHOLDER = re.compile(r"[$<{%]")
 REMOVABLE = {"trailing-comma": "remove the trailing comma", "comment": "remove the comment"}
 
 
-@rule("DSP001", "not-json", error="*", of="deepspeed")
+@rule("DSP001", error="*")
 def not_json(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """The text is not what its reader can parse.
 
@@ -61,7 +61,7 @@ def strictly(defects: tuple[Defect, ...]) -> Repair | None:
     return Repair("remove comments and trailing commas", steps)
 
 
-@rule("DSP002", "duplicate-key", error="*", of="deepspeed")
+@rule("DSP002", error="*")
 def duplicate_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A key stands twice in the same block.
 
@@ -81,7 +81,7 @@ def duplicate_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
             yield Hit(at, message, None, None, (kept,))
 
 
-@rule("DSP003", "not-a-mapping", error="*", of="deepspeed")
+@rule("DSP003", error="*")
 def not_a_mapping(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A DeepSpeed config is a mapping of settings; a list, a number, a text or an empty file is refused.
 

@@ -18,7 +18,7 @@ from .suggest import closest, did_you_mean, shown, unlike
 BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 
 
-@rule("DSP010", "wrong-value", error="*", of="deepspeed")
+@rule("DSP010", error="*")
 def wrong_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A value that the key does not take: another type, none of the values listed, or out of range.
 
@@ -84,7 +84,7 @@ def about_value(reading: Reading, entry: Entry, key: Key, reason: str) -> Hit:
     return Hit(at, message, fix)
 
 
-@rule("DSP011", "block-is-no-mapping", error="*", of="deepspeed")
+@rule("DSP011", error="*")
 def block_is_no_mapping(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A block that holds something else than a mapping: `"zero_optimization": null`, `"bf16": true`.
 
@@ -108,7 +108,7 @@ def block_is_no_mapping(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
             yield Hit(at, message, fix, Severity.WARNING)
 
 
-@rule("DSP012", "block-lacks-key", error="*", of="deepspeed")
+@rule("DSP012", error="*")
 def block_lacks_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     """A block without a key that DeepSpeed looks up in it without asking whether it is there.
 

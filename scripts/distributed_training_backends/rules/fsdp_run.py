@@ -13,7 +13,7 @@ from .suggest import shown
 from .values import defect_hits, meaning
 
 
-@rule("FSD020", "no-wrap-policy", info="*")
+@rule("FSD020", info="*")
 def no_wrap_policy(fsdp: Launch) -> Iterator[Hit]:
     """No `fsdp_auto_wrap_policy`: the whole model is one unit.
 
@@ -27,7 +27,7 @@ def no_wrap_policy(fsdp: Launch) -> Iterator[Hit]:
         yield Hit(fsdp.at("distributed_type"), f"{text}; write fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP")
 
 
-@rule("FSD021", "wrap-class-names", warning="*")
+@rule("FSD021", warning="*")
 def wrap_class_names(fsdp: Launch) -> Iterator[Hit]:
     """`fsdp_transformer_layer_cls_to_wrap` is no plain text of class names with commas between them.
 
@@ -50,7 +50,7 @@ def wrap_class_names(fsdp: Launch) -> Iterator[Hit]:
     yield Hit(fsdp.at(option), text + (f": {better}" if sound else ""), repair)
 
 
-@rule("FSD022", "hybrid-on-one-machine", info="*")
+@rule("FSD022", info="*")
 def hybrid_on_one_machine(fsdp: Launch) -> Iterator[Hit]:
     """HYBRID_SHARD on a single machine.
 
@@ -64,7 +64,7 @@ def hybrid_on_one_machine(fsdp: Launch) -> Iterator[Hit]:
         yield Hit(fsdp.at("fsdp_sharding_strategy"), f"on one machine {strategy} comes to {same}")
 
 
-@rule("FSD023", "no-shard", info="*")
+@rule("FSD023", info="*")
 def no_shard(fsdp: Launch) -> Iterator[Hit]:
     """NO_SHARD: FSDP that shards nothing.
 
@@ -76,7 +76,7 @@ def no_shard(fsdp: Launch) -> Iterator[Hit]:
         yield Hit(fsdp.at("fsdp_sharding_strategy"), text)
 
 
-@rule("FSD024", "fsdp-on-one-process", warning="*")
+@rule("FSD024", warning="*")
 def fsdp_on_one_process(fsdp: Launch) -> Iterator[Hit]:
     """FSDP with a single process has nobody to shard with.
 
@@ -90,7 +90,7 @@ def fsdp_on_one_process(fsdp: Launch) -> Iterator[Hit]:
         yield Hit(fsdp.at("num_processes"), text, severity=severity)
 
 
-@rule("FSD025", "torch-too-old-for-fsdp", error="*")
+@rule("FSD025", error="*")
 def torch_too_old_for_fsdp(fsdp: Launch, targets: Targets) -> Iterator[Hit]:
     """The PyTorch release is older than what this Accelerate release asks for.
 
@@ -106,7 +106,7 @@ def torch_too_old_for_fsdp(fsdp: Launch, targets: Targets) -> Iterator[Hit]:
         yield Hit(at, f"{what} in accelerate {fsdp.release} needs torch {needed} or newer, not {targets.torch}")
 
 
-@rule("FSD026", "release-with-fsdp-defect", warning="*")
+@rule("FSD026", warning="*")
 def release_with_fsdp_defect(fsdp: Launch) -> Iterator[Hit]:
     """This release of Accelerate is known to misbehave with these FSDP settings.
 
@@ -117,7 +117,7 @@ def release_with_fsdp_defect(fsdp: Launch) -> Iterator[Hit]:
     yield from defect_hits(fsdp, ("fsdp",))
 
 
-@rule("FSD027", "compile-with-flat-parameters", warning="*")
+@rule("FSD027", warning="*")
 def compile_with_flat_parameters(fsdp: Launch) -> Iterator[Hit]:
     """`torch.compile` together with `fsdp_use_orig_params: false`.
 
@@ -131,7 +131,7 @@ def compile_with_flat_parameters(fsdp: Launch) -> Iterator[Hit]:
         yield Hit(fsdp.at("fsdp_use_orig_params"), text)
 
 
-@rule("FSD029", "ignored-modules-need-torch", warning="1.10.0..")
+@rule("FSD029", warning="1.10.0..")
 def ignored_modules_need_torch(fsdp: Launch, targets: Targets) -> Iterator[Hit]:
     """`fsdp_ignored_modules` with FSDP2 and a PyTorch before 2.7.
 
@@ -146,7 +146,7 @@ def ignored_modules_need_torch(fsdp: Launch, targets: Targets) -> Iterator[Hit]:
         yield Hit(fsdp.at("fsdp_ignored_modules"), text)
 
 
-@rule("FSD028", "gradients-in-low-precision", info="*")
+@rule("FSD028", info="*")
 def gradients_in_low_precision(fsdp: Launch) -> Iterator[Hit]:
     """With mixed precision FSDP also sums up gradients in bf16 or fp16.
 

@@ -25,7 +25,7 @@ def version_of(launch: Launch) -> int | None:
     return value if isinstance(value, int) else None
 
 
-@rule("FSD001", "fsdp-value", error="*")
+@rule("FSD001", error="*")
 def fsdp_value(fsdp: Launch) -> Iterator[Hit]:
     """A value in `fsdp_config` that is refused or taken for something else.
 
@@ -38,7 +38,7 @@ def fsdp_value(fsdp: Launch) -> Iterator[Hit]:
     yield from value_hits(fsdp, ("fsdp_",))
 
 
-@rule("FSD002", "fsdp-setting-unread", warning="*")
+@rule("FSD002", warning="*")
 def fsdp_setting_unread(fsdp: Launch) -> Iterator[Hit]:
     """A setting of `fsdp_config` that is passed on, and that nothing looks at in this file.
 
@@ -51,7 +51,7 @@ def fsdp_setting_unread(fsdp: Launch) -> Iterator[Hit]:
     yield from unread_hits(fsdp, ("fsdp_",), skip=(*OWN_RULES, *refused))
 
 
-@rule("FSD003", "reshard-under-fsdp1", warning="1.6.0..")
+@rule("FSD003", warning="1.6.0..")
 def reshard_under_fsdp1(fsdp: Launch) -> Iterator[Hit]:
     """`fsdp_reshard_after_forward` with FSDP1, which reads `fsdp_sharding_strategy` only.
 
@@ -74,7 +74,7 @@ def reshard_under_fsdp1(fsdp: Launch) -> Iterator[Hit]:
     yield Hit(fsdp.at("fsdp_reshard_after_forward", "key"), text, repair, severity)
 
 
-@rule("FSD004", "sharding-strategy-under-fsdp2", warning="1.6.0..")
+@rule("FSD004", warning="1.6.0..")
 def sharding_strategy_under_fsdp2(fsdp: Launch) -> Iterator[Hit]:
     """`fsdp_sharding_strategy` with FSDP2, which reads `fsdp_reshard_after_forward` only.
 
@@ -114,7 +114,7 @@ def renamed(launch: Launch, option: str, name: str, value: object) -> Repair | N
     return Repair(f"write {name}: {as_written(launch.at(option), value)}", operations)
 
 
-@rule("FSD005", "ram-efficient-loading-without-sync", error="0.24.0..")
+@rule("FSD005", error="0.24.0..")
 def ram_efficient_loading_without_sync(fsdp: Launch) -> Iterator[Hit]:
     """`fsdp_sync_module_states` is off while `fsdp_cpu_ram_efficient_loading` is on, as it is by default.
 
@@ -155,7 +155,7 @@ def unquoted(launch: Launch, option: str) -> Repair | None:
     return Repair(f"write {option}: false", (Operation("replace", pointer, value=False),)) if pointer else None
 
 
-@rule("FSD006", "sync-module-states-forced", warning="0.24.0..")
+@rule("FSD006", warning="0.24.0..")
 def sync_module_states_forced(fsdp: Launch) -> Iterator[Hit]:
     """A quoted "false" for `fsdp_sync_module_states` while `fsdp_cpu_ram_efficient_loading` is on.
 
@@ -175,7 +175,7 @@ def sync_module_states_forced(fsdp: Launch) -> Iterator[Hit]:
         )
 
 
-@rule("FSD007", "unknown-fsdp-version", error="1.6.0..")
+@rule("FSD007", error="1.6.0..")
 def unknown_fsdp_version(fsdp: Launch) -> Iterator[Hit]:
     """`fsdp_version` is neither 1 nor 2.
 
@@ -200,7 +200,7 @@ def reads_reshard(launch: Launch) -> bool:
     return str(value).upper() in (*names, "_HYBRID_SHARD_ZERO2") or str(value) in ("1", "2", "3", "4", "5")
 
 
-@rule("FSD008", "state-dict-type-under-fsdp2", error="1.6.0..")
+@rule("FSD008", error="1.6.0..")
 def state_dict_type_under_fsdp2(fsdp: Launch) -> Iterator[Hit]:
     """A `fsdp_state_dict_type` that FSDP2 does not support.
 
@@ -218,7 +218,7 @@ def state_dict_type_under_fsdp2(fsdp: Launch) -> Iterator[Hit]:
         )
 
 
-@rule("FSD009", "activation-offload-without-checkpointing", error="1.15.0..")
+@rule("FSD009", error="1.15.0..")
 def activation_offload_without_checkpointing(fsdp: Launch) -> Iterator[Hit]:
     """`fsdp_activation_checkpointing_offload` without what it builds on.
 

@@ -36,7 +36,7 @@ def integer(value: object) -> int | None:
         return None
 
 
-@rule("LCH001", "processes-left-open", error="*")
+@rule("LCH001", error="*")
 def processes_left_open(launch: Launch) -> Iterator[Hit]:
     """The number of processes is not in the file and has to be given at launch.
 
@@ -48,7 +48,7 @@ def processes_left_open(launch: Launch) -> Iterator[Hit]:
         yield Hit(launch.at("num_processes"), text, severity=None if launch.context.launched else Severity.INFO)
 
 
-@rule("LCH002", "invalid-process-count", error="*")
+@rule("LCH002", error="*")
 def invalid_process_count(launch: Launch) -> Iterator[Hit]:
     """`num_processes` is of a type, or a number, that the launcher cannot work with.
 
@@ -99,7 +99,7 @@ def rewritten(launch: Launch, key: str, value: object) -> Repair | None:
     return rewriting(launch.at(key), value, key=key) if launch.given(key) else None
 
 
-@rule("LCH003", "invalid-machine-count", error="*")
+@rule("LCH003", error="*")
 def invalid_machine_count(launch: Launch) -> Iterator[Hit]:
     """`num_machines` is no whole number.
 
@@ -116,7 +116,7 @@ def invalid_machine_count(launch: Launch) -> Iterator[Hit]:
     )
 
 
-@rule("LCH004", "invalid-machine-rank", error="*")
+@rule("LCH004", error="*")
 def invalid_machine_rank(launch: Launch) -> Iterator[Hit]:
     """`machine_rank` is no whole number although there are several machines.
 
@@ -132,7 +132,7 @@ def invalid_machine_rank(launch: Launch) -> Iterator[Hit]:
         yield Hit(launch.at("machine_rank"), f"{text}; give it with --machine_rank on each machine")
 
 
-@rule("LCH005", "rank-out-of-range", warning="*")
+@rule("LCH005", warning="*")
 def rank_out_of_range(launch: Launch) -> Iterator[Hit]:
     """`machine_rank` is not below `num_machines`.
 
@@ -146,7 +146,7 @@ def rank_out_of_range(launch: Launch) -> Iterator[Hit]:
         yield Hit(launch.at("machine_rank"), f"{text}; the machines wait for each other until a timeout")
 
 
-@rule("LCH006", "invalid-port", error="*")
+@rule("LCH006", error="*")
 def invalid_port(launch: Launch) -> Iterator[Hit]:
     """`main_process_port` is no port number.
 
@@ -167,7 +167,7 @@ def invalid_port(launch: Launch) -> Iterator[Hit]:
         yield Hit(launch.at("main_process_port"), text, repair)
 
 
-@rule("LCH007", "gpu-ids-not-text", error="*")
+@rule("LCH007", error="*")
 def gpu_ids_not_text(launch: Launch) -> Iterator[Hit]:
     """`gpu_ids` is no text: `gpu_ids: 0` is a number for YAML, and a YAML list is a list.
 
@@ -185,7 +185,7 @@ def gpu_ids_not_text(launch: Launch) -> Iterator[Hit]:
     yield Hit(at, f"gpu_ids {shown(value)} is no text, and the launcher fails; write {better}", repair)
 
 
-@rule("LCH008", "one-gpu-id", error="*")
+@rule("LCH008", error="*")
 def one_gpu_id(multi_device: Launch) -> Iterator[Hit]:
     """A MULTI_* type with a single GPU id on one machine.
 
@@ -198,7 +198,7 @@ def one_gpu_id(multi_device: Launch) -> Iterator[Hit]:
         yield Hit(multi_device.at("gpu_ids"), text)
 
 
-@rule("LCH009", "more-processes-than-gpu-ids", warning="*")
+@rule("LCH009", warning="*")
 def more_processes_than_gpu_ids(launch: Launch) -> Iterator[Hit]:
     """More processes on a machine than GPU ids.
 
@@ -216,7 +216,7 @@ def more_processes_than_gpu_ids(launch: Launch) -> Iterator[Hit]:
         yield Hit(launch.at("gpu_ids"), text, related=(launch.at("num_processes"),))
 
 
-@rule("LCH010", "use-cpu-not-a-truth-word", error="*")
+@rule("LCH010", error="*")
 def use_cpu_not_a_truth_word(simple: Launch) -> Iterator[Hit]:
     """`use_cpu` is no word for true or false.
 

@@ -19,7 +19,7 @@ HOST = r"[\w.:-]+"
 RUNNERS = ("pdsh", "openmpi", "mpich", "impi", "slurm", "mvapich")
 
 
-@rule("LCH020", "address-left-open", error="*")
+@rule("LCH020", error="*")
 def address_left_open(launch: Launch) -> Iterator[Hit]:
     """Several machines, and no address of the main one.
 
@@ -33,7 +33,7 @@ def address_left_open(launch: Launch) -> Iterator[Hit]:
         yield hit if launch.context.launched else hit._replace(severity=Severity.INFO)
 
 
-@rule("LCH021", "port-left-open", error="*")
+@rule("LCH021", error="*")
 def port_left_open(launch: Launch) -> Iterator[Hit]:
     """Several machines, and no port of the main one.
 
@@ -49,8 +49,8 @@ def port_left_open(launch: Launch) -> Iterator[Hit]:
         yield Hit(launch.at("num_machines"), text)
 
 
-@rule("LCH022", "port-zero-on-several-machines", warning="1.7.0..")
-def port_zero(launch: Launch) -> Iterator[Hit]:
+@rule("LCH022", warning="1.7.0..")
+def port_zero_on_several_machines(launch: Launch) -> Iterator[Hit]:
     """`main_process_port: 0` on several machines.
 
     Zero asks for any free port, and every machine finds another one: they never meet. Source: 1.15.0,
@@ -61,7 +61,7 @@ def port_zero(launch: Launch) -> Iterator[Hit]:
         yield Hit(launch.at("main_process_port"), "port 0 makes every machine choose its own port; write a fixed one")
 
 
-@rule("LCH023", "processes-not-divisible", warning="*")
+@rule("LCH023", warning="*")
 def processes_not_divisible(launch: Launch) -> Iterator[Hit]:
     """`num_processes` is not a multiple of `num_machines`.
 
@@ -78,7 +78,7 @@ def processes_not_divisible(launch: Launch) -> Iterator[Hit]:
         yield Hit(launch.at("num_processes"), text, related=(launch.at("num_machines"),))
 
 
-@rule("LCH024", "one-process-only", warning="*")
+@rule("LCH024", warning="*")
 def one_process_only(simple: Launch) -> Iterator[Hit]:
     """Several processes with a `distributed_type` that starts one.
 
@@ -96,7 +96,7 @@ def one_process_only(simple: Launch) -> Iterator[Hit]:
     yield Hit(simple.at("num_processes"), f"{text}; {hint}", severity=Severity.INFO if cpu else None)
 
 
-@rule("LCH025", "unknown-multinode-launcher", error="*")
+@rule("LCH025", error="*")
 def unknown_multinode_launcher(deepspeed_launch: Launch, targets: Targets) -> Iterator[Hit]:
     """`deepspeed_multinode_launcher` is none that the target knows.
 
@@ -124,7 +124,7 @@ def known_launchers(launch: Launch) -> list[str]:
     return [str(name) for name in knowledge.for_release(launch.release).constant("DEEPSPEED_MULTINODE_LAUNCHERS")]
 
 
-@rule("LCH026", "no-hostfile", warning="*")
+@rule("LCH026", warning="*")
 def no_hostfile(deepspeed_launch: Launch) -> Iterator[Hit]:
     """Several machines, started by the `deepspeed` program, and no host file.
 
@@ -139,7 +139,7 @@ def no_hostfile(deepspeed_launch: Launch) -> Iterator[Hit]:
         yield Hit(deepspeed_launch.at("num_machines"), f"{text}; {hint}")
 
 
-@rule("LCH027", "address-not-text", error="*")
+@rule("LCH027", error="*")
 def address_not_text(simple: Launch) -> Iterator[Hit]:
     """`main_process_ip` is no text.
 
@@ -154,7 +154,7 @@ def address_not_text(simple: Launch) -> Iterator[Hit]:
         )
 
 
-@rule("LCH028", "mpirun-needed", info="0.28.0..")
+@rule("LCH028", info="0.28.0..")
 def mpirun_needed(simple: Launch) -> Iterator[Hit]:
     """`mpirun_config` needs `mpirun` or `mpiexec` on the machine that launches.
 
@@ -165,7 +165,7 @@ def mpirun_needed(simple: Launch) -> Iterator[Hit]:
         yield Hit(simple.at("mpirun_hostfile"), "mpirun_config needs mpirun or mpiexec on the launching machine")
 
 
-@rule("LCH029", "ccl-workers-not-text", error="0.28.0..0.31.0")
+@rule("LCH029", error="0.28.0..0.31.0")
 def ccl_workers_not_text(simple: Launch) -> Iterator[Hit]:
     """`mpirun_ccl` is a number, in releases that put it into the environment as it is.
 
@@ -179,7 +179,7 @@ def ccl_workers_not_text(simple: Launch) -> Iterator[Hit]:
         yield Hit(at, f"mpirun_ccl {shown(value)} is no text, and the launcher fails; quote it", repair)
 
 
-@rule("LCH030", "address-not-a-host", error="*")
+@rule("LCH030", error="*")
 def address_not_a_host(elastic: Launch) -> Iterator[Hit]:
     """`main_process_ip` cannot be the name or address of a machine, and there are several machines.
 
@@ -198,7 +198,7 @@ def address_not_a_host(elastic: Launch) -> Iterator[Hit]:
         yield Hit(elastic.at("main_process_ip"), f"{text}; fill it in, or pass --main_process_ip")
 
 
-@rule("LCH031", "address-of-the-same-machine", warning="*")
+@rule("LCH031", warning="*")
 def address_of_the_same_machine(launch: Launch) -> Iterator[Hit]:
     """Several machines meet at `localhost`, `127.0.0.1` or `::1`.
 

@@ -6,7 +6,7 @@ from ..sources.document import Document
 from .registry import Hit, rule
 
 
-@rule("XCF004", "lone-file-unreadable", error="*", of="transformers")
+@rule("XCF004", error="*", of="transformers")
 def lone_file_unreadable(lone: Document) -> Iterator[Hit]:
     """A file with a block of its own (`fsdp_config`, quantization, …) that cannot be parsed, or is no mapping.
 

@@ -29,7 +29,7 @@ BY_OPTION = {
 MONITORS = ("tensorboard", "wandb", "comet")
 
 
-@rule("XCF910", "package-missing", info="*")
+@rule("XCF910", info="*")
 def package_missing(launch: Launch, absent: frozenset[str]) -> Iterator[Hit]:
     """This Python lacks a package that the config needs (with `--check-imports` only).
 
@@ -50,7 +50,7 @@ def features(launch: Launch) -> Iterator[tuple[str, At]]:
             yield feature, launch.at(option)
 
 
-@rule("XCF911", "package-missing-for-deepspeed", info="*")
+@rule("XCF911", info="*")
 def package_missing_for_deepspeed(deepspeed: DeepSpeedFile, absent: frozenset[str]) -> Iterator[Hit]:
     """This Python lacks DeepSpeed, or a monitor that the DeepSpeed file switches on (with `--check-imports` only).
 
@@ -64,7 +64,7 @@ def package_missing_for_deepspeed(deepspeed: DeepSpeedFile, absent: frozenset[st
             yield Hit(document.key(monitor), text_of(monitor))
 
 
-@rule("XCF912", "package-missing-for-quantization", info="*")
+@rule("XCF912", info="*")
 def package_missing_for_quantization(quantization: Document, absent: frozenset[str]) -> Iterator[Hit]:
     """This Python lacks bitsandbytes, which the quantization config needs (with `--check-imports` only).
 

@@ -39,7 +39,7 @@ def option_of(key: object) -> str:
     return str(key) if str(key).startswith(PREFIX) else f"{PREFIX}{key}"
 
 
-@rule("PAR050", "parallelism-file-too-new", error="..1.9.0")
+@rule("PAR050", error="..1.9.0")
 def parallelism_file_too_new(parallelism_file: Document, targets: Targets) -> Iterator[Hit]:
     """A file of parallel sizes for a release that has no `ParallelismConfig`.
 
@@ -49,7 +49,7 @@ def parallelism_file_too_new(parallelism_file: Document, targets: Targets) -> It
     yield Hit(parallelism_file.value(), text)
 
 
-@rule("PAR051", "parallelism-file-unknown-key", error="1.10.0..")
+@rule("PAR051", error="1.10.0..")
 def parallelism_file_unknown_key(parallelism_file: Document, targets: Targets) -> Iterator[Hit]:
     """A key that `ParallelismConfig` has no field for.
 
@@ -67,7 +67,7 @@ def parallelism_file_unknown_key(parallelism_file: Document, targets: Targets) -
         yield Hit(parallelism_file.key(key), text + (f"; did you mean {near}?" if near else ""), repair)
 
 
-@rule("PAR052", "parallelism-file-value", error="1.10.0..")
+@rule("PAR052", error="1.10.0..")
 def parallelism_file_value(parallelism_file: Document, targets: Targets, context: Context) -> Iterator[Hit]:
     """A value that `ParallelismConfig` refuses, or sizes that do not go together.
 

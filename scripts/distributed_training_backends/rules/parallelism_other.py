@@ -20,7 +20,7 @@ NEEDS = (
 )
 
 
-@rule("PAR016", "library-too-old-for-parallelism", error="1.4.0..")
+@rule("PAR016", error="1.4.0..")
 def library_too_old_for_parallelism(launch: Launch, targets: Targets) -> Iterator[Hit]:
     """A dimension needs a newer PyTorch, Transformers or DeepSpeed than the one that is judged.
 
@@ -40,7 +40,7 @@ def library_too_old_for_parallelism(launch: Launch, targets: Targets) -> Iterato
             yield Hit(launch.at(option), text, severity=Severity.WARNING if name == "sp" else None)
 
 
-@rule("PAR020", "tensor-parallel-degree", error="1.4.0..1.6.0")
+@rule("PAR020", error="1.4.0..1.6.0")
 def tensor_parallel_degree(tensor_parallel: Launch) -> Iterator[Hit]:
     """`tp_size` of `tp_config` is missing, 1, or above the number of processes.
 
@@ -55,7 +55,7 @@ def tensor_parallel_degree(tensor_parallel: Launch) -> Iterator[Hit]:
         yield Hit(tensor_parallel.at("tp_size"), text)
 
 
-@rule("PAR021", "tensor-parallel-type-ignored", warning="1.7.0..1.9.0")
+@rule("PAR021", warning="1.7.0..1.9.0")
 def tensor_parallel_type_ignored(launch: Launch) -> Iterator[Hit]:
     """`distributed_type: TP` in the releases between `tp_config` and `parallelism_config`.
 
@@ -67,7 +67,7 @@ def tensor_parallel_type_ignored(launch: Launch) -> Iterator[Hit]:
         yield Hit(launch.at("distributed_type"), f"{text} with a parallelism_config")
 
 
-@rule("PAR030", "megatron-value", error="*")
+@rule("PAR030", error="*")
 def megatron_value(megatron: Launch) -> Iterator[Hit]:
     """A value in `megatron_lm_config` that is refused.
 
@@ -78,7 +78,7 @@ def megatron_value(megatron: Launch) -> Iterator[Hit]:
     yield from value_hits(megatron, ("megatron_lm_",))
 
 
-@rule("PAR031", "megatron-setting-unread", warning="*")
+@rule("PAR031", warning="*")
 def megatron_setting_unread(megatron: Launch) -> Iterator[Hit]:
     """A setting of `megatron_lm_config` that is passed on, and that the plugin does not look at.
 
@@ -88,7 +88,7 @@ def megatron_setting_unread(megatron: Launch) -> Iterator[Hit]:
     yield from unread_hits(megatron, ("megatron_lm_",))
 
 
-@rule("PAR032", "megatron-degrees", warning="*")
+@rule("PAR032", warning="*")
 def megatron_degrees(megatron: Launch) -> Iterator[Hit]:
     """The degrees of Megatron-LM do not divide the number of processes.
 
@@ -117,7 +117,7 @@ def megatron_product(launch: Launch) -> tuple[int, str] | None:
     return product, " x ".join(words)
 
 
-@rule("PAR033", "context-parallel-by-default", warning="1.13.0..")
+@rule("PAR033", warning="1.13.0..")
 def context_parallel_by_default(megatron: Launch) -> Iterator[Hit]:
     """No `megatron_lm_context_parallel_size`: Megatron-LM splits each sequence over 2 processes.
 
@@ -132,7 +132,7 @@ def context_parallel_by_default(megatron: Launch) -> Iterator[Hit]:
         yield Hit(megatron.document.key("megatron_lm_config"), text, repair)
 
 
-@rule("PAR034", "fp8-under-megatron", warning="*")
+@rule("PAR034", warning="*")
 def fp8_under_megatron(megatron: Launch) -> Iterator[Hit]:
     """`mixed_precision: fp8` with Megatron-LM trains in full precision.
 
@@ -144,7 +144,7 @@ def fp8_under_megatron(megatron: Launch) -> Iterator[Hit]:
         yield Hit(megatron.at("mixed_precision"), text)
 
 
-@rule("PAR035", "recompute-activations-without-effect", info="1.13.0..")
+@rule("PAR035", info="1.13.0..")
 def recompute_activations_without_effect(megatron: Launch) -> Iterator[Hit]:
     """`megatron_lm_recompute_activations` since 1.13.0.
 
@@ -156,7 +156,7 @@ def recompute_activations_without_effect(megatron: Launch) -> Iterator[Hit]:
         yield Hit(megatron.at("megatron_lm_recompute_activations", "key"), text)
 
 
-@rule("PAR040", "tpu-precision", warning="*")
+@rule("PAR040", warning="*")
 def tpu_precision(tpu: Launch) -> Iterator[Hit]:
     """`mixed_precision` with TPU does not reach `Accelerator()`.
 
@@ -170,7 +170,7 @@ def tpu_precision(tpu: Launch) -> Iterator[Hit]:
         yield Hit(tpu.at("mixed_precision"), text)
 
 
-@rule("PAR041", "tpu-environment-lost", warning="*")
+@rule("PAR041", warning="*")
 def tpu_environment_lost(tpu: Launch) -> Iterator[Hit]:
     """`tpu_env` never reaches the processes.
 
@@ -181,7 +181,7 @@ def tpu_environment_lost(tpu: Launch) -> Iterator[Hit]:
         yield Hit(tpu.at("tpu_env", "key"), "tpu_env is overwritten before it is used; export the variables yourself")
 
 
-@rule("PAR042", "tpu-process-count", info="1.3.0..")
+@rule("PAR042", info="1.3.0..")
 def tpu_process_count(tpu: Launch) -> Iterator[Hit]:
     """`num_processes` with TPU.
 
@@ -195,7 +195,7 @@ def tpu_process_count(tpu: Launch) -> Iterator[Hit]:
         yield Hit(tpu.at("num_processes", "key"), f"{text}: a process is started for each TPU device")
 
 
-@rule("PAR043", "tpu-config-only", info="*")
+@rule("PAR043", info="*")
 def tpu_config_only(tpu: Launch) -> Iterator[Hit]:
     """`commands`, `command_file` and `tpu_zone` are read by `accelerate tpu-config`, not by a launch.
 

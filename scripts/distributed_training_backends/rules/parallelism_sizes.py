@@ -76,7 +76,7 @@ def fsdp2(launch: Launch) -> bool:
     return launch.route == "fsdp" and version_of(launch) == 2
 
 
-@rule("PAR001", "parallelism-value", error="1.10.0..")
+@rule("PAR001", error="1.10.0..")
 def parallelism_value(launch: Launch) -> Iterator[Hit]:
     """A value in `parallelism_config` that is refused or taken for something else.
 
@@ -89,7 +89,7 @@ def parallelism_value(launch: Launch) -> Iterator[Hit]:
     yield from value_hits(launch, (PREFIX,))
 
 
-@rule("PAR002", "parallelism-setting-unread", warning="1.10.0..")
+@rule("PAR002", warning="1.10.0..")
 def parallelism_setting_unread(launch: Launch) -> Iterator[Hit]:
     """A setting for context or sequence parallelism while its size is 1.
 
@@ -100,7 +100,7 @@ def parallelism_setting_unread(launch: Launch) -> Iterator[Hit]:
     yield from unread_hits(launch, (PREFIX,))
 
 
-@rule("PAR003", "product-of-sizes", error="1.10.0..")
+@rule("PAR003", error="1.10.0..")
 def product_of_sizes(launch: Launch) -> Iterator[Hit]:
     """The product of the parallel sizes is not the number of processes.
 
@@ -116,7 +116,7 @@ def product_of_sizes(launch: Launch) -> Iterator[Hit]:
     yield Hit(at_largest(launch, mesh), f"{text}; make the product equal to num_processes")
 
 
-@rule("PAR004", "parallelism-needs-fsdp2", error="1.10.0..")
+@rule("PAR004", error="1.10.0..")
 def parallelism_needs_fsdp2(launch: Launch) -> Iterator[Hit]:
     """A `parallelism_config` with FSDP1 or Megatron-LM, or context parallelism without FSDP2.
 
@@ -137,7 +137,7 @@ def parallelism_needs_fsdp2(launch: Launch) -> Iterator[Hit]:
         yield Hit(launch.at(f"{PREFIX}cp_size"), text)
 
 
-@rule("PAR005", "no-dimension-to-shard", error="1.15.0..", warning="1.10.0..1.14.0")
+@rule("PAR005", error="1.15.0..", warning="1.10.0..1.14.0")
 def no_dimension_to_shard(fsdp: Launch) -> Iterator[Hit]:
     """FSDP2 with a `parallelism_config` in which both `dp_shard_size` and `cp_size` are 1.
 
@@ -151,7 +151,7 @@ def no_dimension_to_shard(fsdp: Launch) -> Iterator[Hit]:
         yield Hit(at_largest(fsdp, mesh), text)
 
 
-@rule("PAR006", "replication-with-tensor-parallelism", error="1.10.0..")
+@rule("PAR006", error="1.10.0..")
 def replication_with_tensor_parallelism(launch: Launch) -> Iterator[Hit]:
     """Tensor or context parallelism with `dp_replicate_size` above 1 and `dp_shard_size` 1.
 
@@ -164,7 +164,7 @@ def replication_with_tensor_parallelism(launch: Launch) -> Iterator[Hit]:
         yield Hit(launch.at(f"{PREFIX}dp_replicate_size"), f"{text}; set dp_shard_size above 1 or dp_replicate_size 1")
 
 
-@rule("PAR007", "context-and-sequence-parallelism", error="1.13.0..", warning="1.12.0..1.12.0")
+@rule("PAR007", error="1.13.0..", warning="1.12.0..1.12.0")
 def context_and_sequence_parallelism(launch: Launch) -> Iterator[Hit]:
     """Context and sequence parallelism at the same time.
 
@@ -177,7 +177,7 @@ def context_and_sequence_parallelism(launch: Launch) -> Iterator[Hit]:
         yield Hit(launch.at(f"{PREFIX}sp_size"), text)
 
 
-@rule("PAR008", "sequence-parallelism-without-deepspeed", warning="1.12.0..")
+@rule("PAR008", warning="1.12.0..")
 def sequence_parallelism_without_deepspeed(launch: Launch) -> Iterator[Hit]:
     """`sp_size` above 1 without DeepSpeed.
 
@@ -193,7 +193,7 @@ def sequence_parallelism_without_deepspeed(launch: Launch) -> Iterator[Hit]:
         yield Hit(launch.at(f"{PREFIX}sp_size"), text + rest)
 
 
-@rule("PAR009", "sharding-without-fsdp", warning="1.10.0..")
+@rule("PAR009", warning="1.10.0..")
 def sharding_without_fsdp(multi_device: Launch) -> Iterator[Hit]:
     """`dp_shard_size` above 1 without FSDP.
 
@@ -206,7 +206,7 @@ def sharding_without_fsdp(multi_device: Launch) -> Iterator[Hit]:
         yield Hit(multi_device.at(f"{PREFIX}dp_shard_size"), text)
 
 
-@rule("PAR010", "sequence-parallel-arithmetic", warning="1.13.0..")
+@rule("PAR010", warning="1.13.0..")
 def sequence_parallel_arithmetic(deepspeed_launch: Launch) -> Iterator[Hit]:
     """The data parallel sizes beside sequence parallelism do not fit the number of processes.
 
@@ -227,7 +227,7 @@ def sequence_parallel_arithmetic(deepspeed_launch: Launch) -> Iterator[Hit]:
         yield Hit(where, f"{text}, so prepare() fails in DeepSpeed; {advice}")
 
 
-@rule("PAR011", "model-must-be-split", info="1.10.0..")
+@rule("PAR011", info="1.10.0..")
 def model_must_be_split(launch: Launch, targets: Targets) -> Iterator[Hit]:
     """`tp_size` above 1: the script has to load the model split.
 
@@ -244,7 +244,7 @@ def model_must_be_split(launch: Launch, targets: Targets) -> Iterator[Hit]:
         yield Hit(launch.at(f"{PREFIX}tp_size"), text)
 
 
-@rule("PAR012", "fixed-length-without-length", warning="1.12.0..")
+@rule("PAR012", warning="1.12.0..")
 def fixed_length_without_length(launch: Launch) -> Iterator[Hit]:
     """`sp_seq_length_is_variable: false` without `sp_seq_length`.
 
@@ -259,7 +259,7 @@ def fixed_length_without_length(launch: Launch) -> Iterator[Hit]:
         yield Hit(launch.at(f"{PREFIX}sp_seq_length_is_variable"), text)
 
 
-@rule("PAR013", "length-not-divisible", warning="1.12.0..")
+@rule("PAR013", warning="1.12.0..")
 def length_not_divisible(launch: Launch) -> Iterator[Hit]:
     """`sp_seq_length` is not a multiple of `sp_size`.
 
@@ -282,7 +282,7 @@ NOTES: Mapping[str, str] = {
 }
 
 
-@rule("PAR014", "what-the-model-needs", info="1.10.0..")
+@rule("PAR014", info="1.10.0..")
 def what_the_model_needs(launch: Launch) -> Iterator[Hit]:
     """What context and sequence parallelism ask of the model and the data.
 
@@ -297,7 +297,7 @@ def what_the_model_needs(launch: Launch) -> Iterator[Hit]:
             yield Hit(launch.at(f"{PREFIX}{name}_size"), f"with {name}_size {size} {NOTES[name]}", None, Severity.INFO)
 
 
-@rule("PAR015", "release-with-parallelism-defect", warning="1.10.0..")
+@rule("PAR015", warning="1.10.0..")
 def release_with_parallelism_defect(launch: Launch) -> Iterator[Hit]:
     """This release of Accelerate is known to misbehave with these parallel sizes.
 

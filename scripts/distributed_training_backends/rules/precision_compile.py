@@ -19,7 +19,7 @@ def compiles(launch: Launch) -> bool:
     return launch.route not in ("deepspeed", "tpu") and meaning(launch, BACKEND) not in (None, "NO")
 
 
-@rule("PRC030", "dynamo-value", error="*")
+@rule("PRC030", error="*")
 def dynamo_value(launch: Launch) -> Iterator[Hit]:
     """A value of `dynamo_config` that is refused.
 
@@ -32,7 +32,7 @@ def dynamo_value(launch: Launch) -> Iterator[Hit]:
     yield from value_hits(launch, (PREFIX,))
 
 
-@rule("PRC031", "dynamo-mode-unknown", warning="*")
+@rule("PRC031", warning="*")
 def dynamo_mode_unknown(launch: Launch) -> Iterator[Hit]:
     """`dynamo_mode` is none of the modes of `torch.compile`.
 
@@ -48,7 +48,7 @@ def dynamo_mode_unknown(launch: Launch) -> Iterator[Hit]:
         yield Hit(at, text, rewriting(at, near) if near else None)
 
 
-@rule("PRC032", "dynamo-settings-without-backend", info="*")
+@rule("PRC032", info="*")
 def dynamo_settings_without_backend(launch: Launch) -> Iterator[Hit]:
     """`dynamo_config` sets how to compile, and no backend that would.
 
@@ -63,7 +63,7 @@ def dynamo_settings_without_backend(launch: Launch) -> Iterator[Hit]:
         yield Hit(launch.at(given[0], "key"), text)
 
 
-@rule("PRC033", "dynamo-static-shapes", info="*")
+@rule("PRC033", info="*")
 def dynamo_static_shapes(launch: Launch) -> Iterator[Hit]:
     """A compiling backend without `dynamo_use_dynamic`: shapes are static.
 
@@ -76,7 +76,7 @@ def dynamo_static_shapes(launch: Launch) -> Iterator[Hit]:
         yield Hit(launch.at(BACKEND, "key"), text)
 
 
-@rule("PRC034", "dynamo-config-replaced", warning="*")
+@rule("PRC034", warning="*")
 def dynamo_config_replaced(launch: Launch) -> Iterator[Hit]:
     """`dynamo_config` beside `dynamo_backend` at the top.
 

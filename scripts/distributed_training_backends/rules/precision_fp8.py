@@ -48,7 +48,7 @@ def bare(option: object) -> str:
     return str(option).removeprefix(PREFIX)
 
 
-@rule("PRC010", "fp8-value", error="1.5.0..")
+@rule("PRC010", error="1.5.0..")
 def fp8_value(launch: Launch) -> Iterator[Hit]:
     """A value in `fp8_config` that is refused.
 
@@ -78,7 +78,7 @@ def three_items(value: object) -> list[Any] | None:
     return list(value)[:3] if isinstance(value, (list, str)) and len(value) >= 3 else None
 
 
-@rule("PRC011", "fp8-refused", error="*")
+@rule("PRC011", error="*")
 def fp8_refused(launch: Launch) -> Iterator[Hit]:
     """FP8 with a launcher, a backend or a release that refuses it.
 
@@ -90,7 +90,7 @@ def fp8_refused(launch: Launch) -> Iterator[Hit]:
     yield from by_release(launch, "error")
 
 
-@rule("PRC012", "fp8-without-effect", warning="..1.10.1,1.9.0..")
+@rule("PRC012", warning="..1.10.1,1.9.0..")
 def fp8_without_effect(launch: Launch) -> Iterator[Hit]:
     """FP8 with a launcher and a release that train in another precision, or fail unless the script helps.
 
@@ -128,7 +128,7 @@ def mend(launch: Launch, option: str | None) -> Repair | None:
     return Repair(f"write {option}: false", (step,))
 
 
-@rule("PRC013", "fp8-override-fails", error="1.4.0..1.8.1")
+@rule("PRC013", error="1.4.0..1.8.1")
 def fp8_override_fails(launch: Launch) -> Iterator[Hit]:
     """FP8 in releases that fail on their own `override_linear_precision`.
 
@@ -156,7 +156,7 @@ def all_texts(value: object) -> bool:
     return items is None or all(isinstance(item, str) for item in items)
 
 
-@rule("PRC014", "fp8-config-without-fp8", warning="0.34.0..")
+@rule("PRC014", warning="0.34.0..")
 def fp8_config_without_fp8(launch: Launch) -> Iterator[Hit]:
     """`fp8_config` where `mixed_precision` is not fp8.
 
@@ -169,7 +169,7 @@ def fp8_config_without_fp8(launch: Launch) -> Iterator[Hit]:
         yield Hit(launch.document.key(BLOCK), text)
 
 
-@rule("PRC015", "fp8-key-unread", warning="0.34.0..")
+@rule("PRC015", warning="0.34.0..")
 def fp8_key_unread(launch: Launch) -> Iterator[Hit]:
     """A key of `fp8_config` that nothing reads.
 
@@ -230,7 +230,7 @@ def unknown_key(document: Document, pointer: tuple[Any, ...], release: str) -> H
     return Hit(document.key(*pointer), f"nothing reads {named(key)} (accelerate {release}); {why}", repair)
 
 
-@rule("PRC016", "msamp-with-stage-3-file", error="1.5.0..")
+@rule("PRC016", error="1.5.0..")
 def msamp_with_stage_3_file(deepspeed: DeepSpeedFile, launch: Launch) -> Iterator[Hit]:
     """MSAMP with a DeepSpeed file of ZeRO stage 3.
 

@@ -36,7 +36,7 @@ def owned(when: object) -> bool:
     return isinstance(when, dict) and "fp8_backend" in when
 
 
-@rule("PRC020", "fp8-file-refused", error="1.9.0..")
+@rule("PRC020", error="1.9.0..")
 def fp8_file_refused(fp8_file: Document, targets: Targets, context: Context) -> Iterator[Hit]:
     """A lone file of FP8 settings with a value that is refused.
 
@@ -46,7 +46,7 @@ def fp8_file_refused(fp8_file: Document, targets: Targets, context: Context) -> 
     yield from refused_values(as_launch(fp8_file, targets, context))
 
 
-@rule("PRC021", "fp8-file-key-unread", warning="1.9.0..")
+@rule("PRC021", warning="1.9.0..")
 def fp8_file_key_unread(fp8_file: Document, targets: Targets, context: Context) -> Iterator[Hit]:
     """A key in a lone file of FP8 settings that nothing reads.
 
@@ -60,7 +60,7 @@ def fp8_file_key_unread(fp8_file: Document, targets: Targets, context: Context) 
             yield unknown_key(fp8_file, (key,), launch.release)
 
 
-@rule("PRC022", "fp8-file-too-new", warning="..1.8.1")
+@rule("PRC022", warning="..1.8.1")
 def fp8_file_too_new(fp8_file: Document, targets: Targets) -> Iterator[Hit]:
     """A lone file of FP8 settings for a release that makes no recipe of `fp8_config`.
 

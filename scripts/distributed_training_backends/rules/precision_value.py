@@ -30,7 +30,7 @@ MEANT = {
 TPU_TYPES = ("XLA", "TPU")
 
 
-@rule("PRC001", "invalid-mixed-precision", error="*")
+@rule("PRC001", error="*")
 def invalid_mixed_precision(accelerate: Document, targets: Targets, context: Context) -> Iterator[Hit]:
     """`mixed_precision` is not no, fp8, fp16 or bf16.
 
@@ -64,7 +64,7 @@ def is_coerced(document: Document, pointer: Pointer, targets: Targets) -> bool:
     return old and len(pointer) == 1 and document.get(*pointer) is False
 
 
-@rule("PRC002", "half-precision-on-cpu", warning="*")
+@rule("PRC002", warning="*")
 def half_precision_on_cpu(simple: Launch) -> Iterator[Hit]:
     """`mixed_precision: fp16` for a training on the CPU trains in full precision.
 
@@ -78,7 +78,7 @@ def half_precision_on_cpu(simple: Launch) -> Iterator[Hit]:
         yield Hit(simple.at("mixed_precision"), text)
 
 
-@rule("PRC003", "precision-needs-device", info="*")
+@rule("PRC003", info="*")
 def precision_needs_device(launch: Launch) -> Iterator[Hit]:
     """bf16 and fp8 need devices that compute in them.
 
@@ -100,7 +100,7 @@ def precision_needs_device(launch: Launch) -> Iterator[Hit]:
         yield Hit(launch.at("mixed_precision"), text)
 
 
-@rule("PRC004", "ipex-settings", info="..1.12.0", warning="1.6.0..1.12.0")
+@rule("PRC004", info="..1.12.0", warning="1.6.0..1.12.0")
 def ipex_settings(launch: Launch) -> Iterator[Hit]:
     """`ipex_config`: extensions of Intel for CPU and XPU.
 

@@ -141,7 +141,7 @@ def mode_faults(document: Document, library: Library) -> Iterator[Fault]:
         yield Fault(document.value(), "neither load_in_4bit nor load_in_8bit is true, and one of them has to be")
 
 
-@rule("PRC050", "quantization-refused", error="*")
+@rule("PRC050", error="*")
 def quantization_refused(quantization: Document, targets: Targets) -> Iterator[Hit]:
     """A bitsandbytes file that its reader does not take.
 
@@ -165,7 +165,7 @@ def quantization_refused(quantization: Document, targets: Targets) -> Iterator[H
         yield Hit(fault.at, f"{CLASSES[first]} of {first} refuses this: {fault.text}", fault.repair, severity)
 
 
-@rule("PRC051", "quantization-key-ignored", warning="*", of="transformers")
+@rule("PRC051", warning="*", of="transformers")
 def quantization_key_ignored(quantization: Document, targets: Targets) -> Iterator[Hit]:
     """A key that `BitsAndBytesConfig` does not have and passes over.
 
@@ -184,7 +184,7 @@ def quantization_key_ignored(quantization: Document, targets: Targets) -> Iterat
         yield Hit(quantization.key(key), text, repair if near and near not in quantization.data else None)
 
 
-@rule("PRC052", "quantization-of-another-mode", warning="*", of="transformers")
+@rule("PRC052", warning="*", of="transformers")
 def quantization_of_another_mode(quantization: Document, targets: Targets) -> Iterator[Hit]:
     """A field of the other mode, or of no mode at all.
 
@@ -219,7 +219,7 @@ def removal(key: str) -> Repair:
     return Repair(f"remove {key}", (Operation("remove", (key,)),), Applicability.UNSAFE)
 
 
-@rule("PRC053", "quantization-type-unknown", warning="*", of="transformers")
+@rule("PRC053", warning="*", of="transformers")
 def quantization_type_unknown(quantization: Document, targets: Targets) -> Iterator[Hit]:
     """`bnb_4bit_quant_type` is neither fp4 nor nf4.
 
@@ -236,7 +236,7 @@ def quantization_type_unknown(quantization: Document, targets: Targets) -> Itera
         yield Hit(at, text, rewriting(at, near) if near else None)
 
 
-@rule("PRC054", "quantization-under-fsdp", info="*", of="transformers")
+@rule("PRC054", info="*", of="transformers")
 def quantization_under_fsdp(quantization: Document) -> Iterator[Hit]:
     """4-bit weights under FSDP need `bnb_4bit_quant_storage` to be the dtype of the other weights.
 

@@ -1,9 +1,9 @@
 """What a rule is, and the registry that holds them.
 
 A rule is a function whose parameters name its inputs; it is called once for each run that has all of them, and
-yields hits. Its docstring is its documentation. The severity may differ from release to release:
+yields hits. Its name and its docstring are those of the rule. The severity may differ from release to release:
 
-    @rule("FSD003", "reshard-under-fsdp1", warning="1.6.0..")
+    @rule("FSD003", warning="1.6.0..")
     def reshard_under_fsdp1(fsdp: Fsdp) -> Iterator[Hit]:
         '''FSDP1 does not read `fsdp_reshard_after_forward`. …'''
 """
@@ -29,6 +29,7 @@ FAMILIES = {
     "PYS": ("python", "Plugin calls in Python"),
     "XCF": ("cross-file", "Files, and settings in several places"),
 }
+LIBRARIES: dict[str, Library] = {"DSP": "deepspeed", "TRN": "transformers"}  # of a family, where it is not accelerate
 
 
 class Operation(NamedTuple):
@@ -90,8 +91,8 @@ class Rule(NamedTuple):
     check: Callable[..., Iterator[Hit]]
     inputs: tuple[str, ...]
     severities: tuple[tuple[Severity, str], ...]
-    library: Library = "accelerate"
-    links: tuple[str, ...] = ()
+    library: Library
+    links: tuple[str, ...]
 
     @property
     def documentation(self) -> str:
@@ -124,16 +125,17 @@ RULES: dict[str, Rule] = {}
 
 def rule(
     code: str,
-    name: str,
+    name: str = "",
     *,
     error: str | None = None,
     warning: str | None = None,
     info: str | None = None,
-    of: Library = "accelerate",
+    of: Library | None = None,
     links: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Iterator[Hit]]], Callable[..., Iterator[Hit]]]:
-    """Register a rule. `error`, `warning` and `info` say for which releases of the library `of` it is what:
-    "*" for all, "1.6.0..", "..0.33.0", "1.4.0..1.8.1", or several joined with a comma; the heavier one wins."""
+    """Register a rule, under the function's name if it has no other. `error`, `warning` and `info` say for which
+    releases of the library `of` (or of the family's) it is what: "*" for all, "1.6.0..", "..0.33.0", "1.4.0..1.8.1",
+    or several joined with a comma; the heavier one wins."""
     spans = ((Severity.ERROR, error), (Severity.WARNING, warning), (Severity.INFO, info))
     severities = tuple((severity, text) for severity, text in spans if text is not None)
 
@@ -141,7 +143,8 @@ def rule(
         if code in RULES or not severities or code[:3] not in FAMILIES:
             raise ValueError(f"{code} is registered already, has no severity, or is of an unknown family")
         inputs = check.__code__.co_varnames[: check.__code__.co_argcount]
-        RULES[code] = Rule(code, name, check, inputs, severities, of, links)
+        library = of or LIBRARIES.get(code[:3], "accelerate")
+        RULES[code] = Rule(code, name or check.__name__.replace("_", "-"), check, inputs, severities, library, links)
         return check
 
     return register

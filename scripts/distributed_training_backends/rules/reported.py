@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from .registry import Hit, rule
 
 
-@rule("DSP000", "other-readers-refuse", info="*", of="deepspeed")
+@rule("DSP000", info="*")
 def other_readers_refuse(reported_by_the_pipeline: None) -> Iterator[Hit]:
     """A lone DeepSpeed file is taken by one of its readers, and would be refused by another.
 
@@ -17,7 +17,7 @@ def other_readers_refuse(reported_by_the_pipeline: None) -> Iterator[Hit]:
     yield from ()
 
 
-@rule("XCF900", "unreadable-input", info="*")
+@rule("XCF900", info="*")
 def unreadable_input(reported_by_the_pipeline: None) -> Iterator[Hit]:
     """An input that cannot be judged, and why.
 

@@ -10,7 +10,7 @@ from .rewriting import as_written, rewriting
 from .suggest import closest, did_you_mean, listing, shown
 
 
-@rule("ACC050", "sagemaker-broken", error="1.10.0..")
+@rule("ACC050", error="1.10.0..")
 def sagemaker_broken(sagemaker: Document, targets: Targets) -> Iterator[Hit]:
     """No SageMaker config can be launched with this release.
 
@@ -22,7 +22,7 @@ def sagemaker_broken(sagemaker: Document, targets: Targets) -> Iterator[Hit]:
     yield Hit(sagemaker.value("compute_environment"), f"{text}; use accelerate 1.9.0 or older")
 
 
-@rule("ACC051", "sagemaker-distributed-type", error="*")
+@rule("ACC051", error="*")
 def sagemaker_distributed_type(sagemaker: Document, targets: Targets) -> Iterator[Hit]:
     """`distributed_type` of a SageMaker config is not NO, DATA_PARALLEL or MODEL_PARALLEL.
 
@@ -41,7 +41,7 @@ def sagemaker_distributed_type(sagemaker: Document, targets: Targets) -> Iterato
     yield Hit(at, text + did_you_mean(near and as_written(at, near)), rewriting(at, near) if near else None)
 
 
-@rule("ACC052", "sagemaker-key-added-on-loading", error="0.29.0..0.30.0,0.34.0..")
+@rule("ACC052", error="0.29.0..0.30.0,0.34.0..")
 def sagemaker_key_added_on_loading(sagemaker: Document, targets: Targets) -> Iterator[Hit]:
     """The loader adds a key that it then refuses.
 
@@ -59,7 +59,7 @@ def sagemaker_key_added_on_loading(sagemaker: Document, targets: Targets) -> Ite
             yield Hit(sagemaker.key("distributed_type"), text)
 
 
-@rule("ACC053", "sagemaker-credentials", error="*")
+@rule("ACC053", error="*")
 def sagemaker_credentials(sagemaker: Document, context: Context) -> Iterator[Hit]:
     """No AWS profile: the keys have to be given at launch.
 
@@ -72,7 +72,7 @@ def sagemaker_credentials(sagemaker: Document, context: Context) -> Iterator[Hit
         yield Hit(sagemaker.value("compute_environment"), text, severity=severity)
 
 
-@rule("ACC054", "sagemaker-gpu-ids", error="*")
+@rule("ACC054", error="*")
 def sagemaker_gpu_ids(sagemaker: Document) -> Iterator[Hit]:
     """`gpu_ids` of a SageMaker config is no text.
 
@@ -84,7 +84,7 @@ def sagemaker_gpu_ids(sagemaker: Document) -> Iterator[Hit]:
         yield Hit(sagemaker.value("gpu_ids"), f"gpu_ids {shown(value)} is no text, and the launcher fails; quote it")
 
 
-@rule("ACC055", "sagemaker-not-text", error="..1.9.0")
+@rule("ACC055", error="..1.9.0")
 def sagemaker_not_text(sagemaker: Document) -> Iterator[Hit]:
     """`region` or `profile` of a SageMaker config is no text.
 

@@ -36,7 +36,7 @@ def unknown(document: Document, targets: Targets) -> Iterator[Any]:
     yield from (name for name in given(document) if name not in known)
 
 
-@rule("TRN010", "argument-of-another-release", error="*", of="transformers")
+@rule("TRN010", error="*")
 def argument_of_another_release(trainer: Document, targets: Targets) -> Iterator[Hit]:
     """An argument that TrainingArguments has in other releases, but not in this one.
 
@@ -77,7 +77,7 @@ def removal(name: str) -> Repair:
     return Repair(f"remove {name}", (Operation("remove", (name,)),), Applicability.UNSAFE)
 
 
-@rule("TRN011", "misspelt-argument", error="*", of="transformers")
+@rule("TRN011", error="*")
 def misspelt_argument(trainer: Document, targets: Targets) -> Iterator[Hit]:
     """A name that is almost one of TrainingArguments.
 
@@ -109,7 +109,7 @@ def foreign(document: Document, targets: Targets) -> Iterator[Any]:
             yield name
 
 
-@rule("TRN012", "argument-of-another-class", warning="*", of="transformers")
+@rule("TRN012", warning="*")
 def argument_of_another_class(trainer: Document, targets: Targets) -> Iterator[Hit]:
     """Names that TrainingArguments never had.
 
@@ -133,7 +133,7 @@ def weight(names: list[str]) -> Severity | None:
     return Severity.INFO if any(name.startswith(common) for name in names) else None
 
 
-@rule("TRN013", "argument-missing", error="..4.48.99", of="transformers")
+@rule("TRN013", error="..4.48.99")
 def argument_missing(trainer: Document, targets: Targets) -> Iterator[Hit]:
     """`output_dir` is missing, which every release before 4.49 needs.
 
@@ -146,7 +146,7 @@ def argument_missing(trainer: Document, targets: Targets) -> Iterator[Hit]:
             yield Hit(trainer.value(), text)
 
 
-@rule("TRN014", "argument-deprecated", info="*", of="transformers")
+@rule("TRN014", info="*")
 def argument_deprecated(trainer: Document, targets: Targets) -> Iterator[Hit]:
     """An argument that still works and has a new name.
 

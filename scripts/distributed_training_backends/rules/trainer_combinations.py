@@ -40,7 +40,7 @@ def evaluation_name(document: Document) -> str:
     return "evaluation_strategy" if "evaluation_strategy" in given(document) else "eval_strategy"
 
 
-@rule("TRN030", "step-settings", error="*", of="transformers")
+@rule("TRN030", error="*")
 def step_settings(trainer: Document, targets: Targets) -> Iterator[Hit]:
     """`logging_steps`, `eval_steps` or `save_steps` that do not fit the strategy "steps".
 
@@ -76,7 +76,7 @@ def wrong_steps(steps: Any, zero: bool) -> str:
     return "" if zero or steps != 0 else "it has to be above 0"
 
 
-@rule("TRN031", "best-model-at-end", error="*", of="transformers")
+@rule("TRN031", error="*")
 def best_model_at_end(trainer: Document, targets: Targets) -> Iterator[Hit]:
     """`load_best_model_at_end` without an evaluation for each checkpoint.
 
@@ -111,7 +111,7 @@ def uneven(document: Document, targets: Targets) -> str:
     return f"load_best_model_at_end needs save_steps ({saving}) to be a multiple of eval_steps ({steps})"
 
 
-@rule("TRN032", "two-precisions", error="*", of="transformers")
+@rule("TRN032", error="*")
 def two_precisions(trainer: Document, targets: Targets) -> Iterator[Hit]:
     """Both fp16 and bf16, for training or for evaluation.
 
@@ -123,7 +123,7 @@ def two_precisions(trainer: Document, targets: Targets) -> Iterator[Hit]:
             yield Hit(trainer.key(one), text, related=(trainer.key(other),))
 
 
-@rule("TRN033", "scheduler-without-evaluation", error="*", of="transformers")
+@rule("TRN033", error="*")
 def scheduler_without_evaluation(trainer: Document, targets: Targets) -> Iterator[Hit]:
     """A scheduler that follows a metric, and no evaluation.
 
@@ -136,7 +136,7 @@ def scheduler_without_evaluation(trainer: Document, targets: Targets) -> Iterato
         yield Hit(trainer.value("lr_scheduler_type"), text)
 
 
-@rule("TRN034", "prefetch-without-workers", error="*", of="transformers")
+@rule("TRN034", error="*")
 def prefetch_without_workers(trainer: Document, targets: Targets) -> Iterator[Hit]:
     """`dataloader_prefetch_factor` without worker processes.
 
@@ -149,7 +149,7 @@ def prefetch_without_workers(trainer: Document, targets: Targets) -> Iterator[Hi
         yield Hit(trainer.key("dataloader_prefetch_factor"), text, repair)
 
 
-@rule("TRN035", "accelerator-config", error="*", of="transformers")
+@rule("TRN035", error="*")
 def accelerator_config(trainer: Document, targets: Targets) -> Iterator[Hit]:
     """`accelerator_config` with a key that it does not have, or settings that are refused.
 
@@ -196,7 +196,7 @@ def accumulation(document: Document, settings: Any, targets: Targets) -> Iterato
         yield Hit(document.key(*path, "num_steps"), text, related=(document.key("gradient_accumulation_steps"),))
 
 
-@rule("TRN036", "parallelism-config-in-file", error="4.56..", of="transformers")
+@rule("TRN036", error="4.56..")
 def parallelism_config_in_file(trainer: Document) -> Iterator[Hit]:
     """`parallelism_config` in a file.
 
@@ -209,7 +209,7 @@ def parallelism_config_in_file(trainer: Document) -> Iterator[Hit]:
         yield Hit(trainer.key("parallelism_config"), text)
 
 
-@rule("TRN037", "batch-size-search", error="*", of="transformers")
+@rule("TRN037", error="*")
 def batch_size_search(trainer: Document, targets: Targets) -> Iterator[Hit]:
     """`auto_find_batch_size` with a launcher that does not go with it.
 
@@ -225,7 +225,7 @@ def batch_size_search(trainer: Document, targets: Targets) -> Iterator[Hit]:
         yield Hit(trainer.key("auto_find_batch_size"), f"auto_find_batch_size does not go with {what}; remove it")
 
 
-@rule("TRN038", "best-without-metric", error="4.47..", of="transformers")
+@rule("TRN038", error="4.47..")
 def best_without_metric(trainer: Document, targets: Targets) -> Iterator[Hit]:
     """`save_strategy: best` without a metric that tells which one is best.
 
@@ -240,7 +240,7 @@ def best_without_metric(trainer: Document, targets: Targets) -> Iterator[Hit]:
         yield Hit(trainer.value("save_strategy"), text)
 
 
-@rule("TRN039", "compile-backend", error="*", of="transformers")
+@rule("TRN039", error="*")
 def compile_backend(trainer: Document, targets: Targets) -> Iterator[Hit]:
     """`torch_compile_backend` is none that Accelerate knows.
 

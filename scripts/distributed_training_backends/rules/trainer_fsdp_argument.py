@@ -38,7 +38,7 @@ def inside(trainer: Document, targets: Targets) -> FsdpConfig:
     return FsdpConfig(trainer, ("fsdp_config",), targets.transformers, targets.accelerate, in_file=False)
 
 
-@rule("TRN040", "fsdp-argument", error="*", of="transformers")
+@rule("TRN040", error="*")
 def fsdp_argument(trainer: Document, targets: Targets) -> Iterator[Hit]:
     """A value of `fsdp` that is refused.
 
@@ -92,7 +92,7 @@ def unknown_word(word: Any, options: tuple[str, ...]) -> str:
     return f"fsdp has no option {shown(word)}; it has {listing(options)}{did_you_mean(closest(str(word), options))}"
 
 
-@rule("TRN041", "fsdp-config-inside", error="*", of="transformers")
+@rule("TRN041", error="*")
 def fsdp_config_inside(trainer: Document, targets: Targets) -> Iterator[Hit]:
     """A value of `fsdp_config` among the arguments that is refused.
 
@@ -117,7 +117,7 @@ def is_checked_always(config: FsdpConfig, hit: Hit) -> bool:
     return size is not None and hit.at.pointer == size[1] and not isinstance(size[0], (int, float))
 
 
-@rule("TRN042", "fsdp-config-inside-unread", warning="*", of="transformers")
+@rule("TRN042", warning="*")
 def fsdp_config_inside_unread(trainer: Document, targets: Targets) -> Iterator[Hit]:
     """A key of `fsdp_config` among the arguments that nothing reads.
 
@@ -136,7 +136,7 @@ def fsdp_config_inside_unread(trainer: Document, targets: Targets) -> Iterator[H
                 yield Hit(config.key(name), f"{name} has no effect without the word auto_wrap in fsdp")
 
 
-@rule("TRN043", "fsdp-config-without-fsdp", warning="*", of="transformers")
+@rule("TRN043", warning="*")
 def fsdp_config_without_fsdp(trainer: Document, targets: Targets) -> Iterator[Hit]:
     """`fsdp_config` without `fsdp`.
 
@@ -152,7 +152,7 @@ def fsdp_config_without_fsdp(trainer: Document, targets: Targets) -> Iterator[Hi
         yield Hit(trainer.key("fsdp_config"), text, repair)
 
 
-@rule("TRN044", "fsdp-and-others", error="*", of="transformers")
+@rule("TRN044", error="*")
 def fsdp_and_others(trainer: Document, targets: Targets) -> Iterator[Hit]:
     """FSDP or DeepSpeed with arguments that the Trainer refuses beside them.
 
@@ -194,7 +194,7 @@ def switched_on(config: FsdpConfig, name: str, converted: bool) -> bool:
     return str(value).lower() in ("y", "yes", "t", "true", "on", "1") if converted else bool(value)
 
 
-@rule("TRN045", "fsdp-as-text", info="5.10..", of="transformers")
+@rule("TRN045", info="5.10..")
 def fsdp_as_text(trainer: Document) -> Iterator[Hit]:
     """`fsdp` as words, as releases before 5.10 took it.
 

@@ -18,7 +18,7 @@ def of_file(fsdp_file: Document, targets: Targets) -> FsdpConfig:
     return FsdpConfig(fsdp_file, (), targets.transformers, targets.accelerate, in_file=True)
 
 
-@rule("TRN001", "fsdp-config-value", error="*", of="transformers")
+@rule("TRN001", error="*")
 def fsdp_config_value(fsdp_file: Document, targets: Targets) -> Iterator[Hit]:
     """A value in `fsdp_config` that the Trainer refuses.
 
@@ -44,7 +44,7 @@ def value_hits(config: FsdpConfig) -> Iterator[Hit]:
             yield Hit(config.at(name), text, fix(config, name, outcome))
 
 
-@rule("TRN002", "fsdp-config-conflict", error="..5.9.99", of="transformers")
+@rule("TRN002", error="..5.9.99")
 def fsdp_config_conflict(fsdp_file: Document, targets: Targets) -> Iterator[Hit]:
     """Two keys of `fsdp_config` that exclude each other.
 
@@ -74,7 +74,7 @@ def word(config: FsdpConfig, name: str, default: str) -> str:
     return str(config.value(name, default)).lower()
 
 
-@rule("TRN003", "fsdp-config-key-unread", warning="*", of="transformers")
+@rule("TRN003", warning="*")
 def fsdp_config_key_unread(fsdp_file: Document, targets: Targets) -> Iterator[Hit]:
     """A key of `fsdp_config` that nothing reads.
 
@@ -103,7 +103,7 @@ def same(value: Any, default: Any) -> bool:
     return one == other or (one in (*FALSE_WORDS, "none", "{}") and other in (*FALSE_WORDS, "none", "{}"))
 
 
-@rule("TRN004", "fsdp-config-needs-fsdp", info="*", of="transformers")
+@rule("TRN004", info="*")
 def fsdp_config_needs_fsdp(fsdp_file: Document, targets: Targets) -> Iterator[Hit]:
     """A file for `fsdp_config` counts only beside the argument `fsdp`.
 
@@ -118,7 +118,7 @@ def fsdp_config_needs_fsdp(fsdp_file: Document, targets: Targets) -> Iterator[Hi
         yield Hit(fsdp_file.value(), text)
 
 
-@rule("TRN005", "fsdp-version-unknown", warning="5.0..", of="transformers")
+@rule("TRN005", warning="5.0..")
 def fsdp_version_unknown(fsdp_file: Document, targets: Targets) -> Iterator[Hit]:
     """`version` of `fsdp_config` is neither 1 nor 2.
 

@@ -18,7 +18,7 @@ Row = Mapping[str, Any]
 NUMBERS = ("float", "int", "float | None", "int | None")
 
 
-@rule("TRN020", "argument-value", error="*", of="transformers")
+@rule("TRN020", error="*")
 def argument_value(trainer: Document, targets: Targets) -> Iterator[Hit]:
     """A value of an argument that TrainingArguments refuses.
 
@@ -199,7 +199,7 @@ READERS: Mapping[str, Callable[[Row, Any, Targets], str]] = {
 }
 
 
-@rule("TRN021", "number-as-text", warning="*", of="transformers")
+@rule("TRN021", warning="*")
 def number_as_text(trainer: Document, targets: Targets) -> Iterator[Hit]:
     """A text where an argument is a number.
 
@@ -218,7 +218,7 @@ def number_as_text(trainer: Document, targets: Targets) -> Iterator[Hit]:
             yield Hit(at, text, rewriting(at, number))
 
 
-@rule("TRN022", "boolean-as-text", warning="*", of="transformers")
+@rule("TRN022", warning="*")
 def boolean_as_text(trainer: Document, targets: Targets) -> Iterator[Hit]:
     """A text where an argument is true or false.
 
