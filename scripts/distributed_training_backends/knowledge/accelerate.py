@@ -69,22 +69,18 @@ class AccelerateRelease:
 
     @cached_property
     def cluster(self) -> Mapping[str, Field]:
-        """The keys of a file for `LOCAL_MACHINE` (ClusterConfig)."""
         return self._fields("ClusterConfig")
 
     @cached_property
     def sagemaker(self) -> Mapping[str, Field]:
-        """The keys of a file for `AMAZON_SAGEMAKER` (SageMakerConfig)."""
         return self._fields("SageMakerConfig")
 
     @cached_property
     def cluster_fields(self) -> Mapping[str, Any]:
-        """Key to default of a `LOCAL_MACHINE` file."""
         return {name: field.default for name, field in self.cluster.items()}
 
     @cached_property
     def sagemaker_fields(self) -> Mapping[str, Any]:
-        """Key to default of an `AMAZON_SAGEMAKER` file."""
         return {name: field.default for name, field in self.sagemaker.items()}
 
     @cached_property
@@ -118,7 +114,6 @@ class AccelerateRelease:
 
     @cached_property
     def options(self) -> Mapping[str, Option]:
-        """Every option of `accelerate launch` by destination."""
         return {
             dest: _option(dest, record, self.command_line["hyphens"])
             for dest, record in self.section("options").items()
@@ -138,7 +133,6 @@ class AccelerateRelease:
 
     @cached_property
     def prefixes(self) -> Mapping[str, Prefix]:
-        """The blocks whose keys get a prefix."""
         return {
             block: Prefix(rule["prefix"], rule["unless"], rule["test"] == "contains")
             for block, rule in self.section("blocks").items()

@@ -35,7 +35,6 @@ class Key(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The last part of the path."""
         return self.path.rpartition(".")[2]
 
     @property
@@ -133,7 +132,6 @@ class DeepSpeedRelease:
 
     @cached_property
     def removed(self) -> Mapping[str, Removed]:
-        """Keys that are refused by their presence alone."""
         return MappingProxyType(
             {
                 path: Removed(path, record["message"], record.get("issue"), _first(path, "removed"))
@@ -249,7 +247,6 @@ def _patterns(known: Mapping[str, Found]) -> Patterns[Found]:
 
 
 def _matched(path: str, known: Mapping[str, Found], patterns: Patterns[Found]) -> Found | None:
-    """What is known at a path, or under a pattern."""
     if path in known:
         return known[path]
     parts = path.split(".")
@@ -274,7 +271,6 @@ def _order() -> Mapping[str, int]:
 
 
 def releases() -> tuple[str, ...]:
-    """Every release that the knowledge covers, oldest first."""
     return tuple(_data()["releases"])
 
 
@@ -285,7 +281,6 @@ def for_release(release: str) -> DeepSpeedRelease:
 
 
 def nearest(release: str) -> str:
-    """The known release whose facts hold for `release`."""
     return versions.nearest(release, releases())
 
 

@@ -87,7 +87,6 @@ def repaired(rows: Mapping[str, Sequence[Any]]) -> Iterator[Signature]:
 
 @cache
 def by_id() -> dict[str, Signature]:
-    """Every signature by its id."""
     return {signature.id: signature for signature in signatures()}
 
 
@@ -105,7 +104,6 @@ def _signature(record: Mapping[str, Any], records: Mapping[str, Mapping[str, Any
 
 @cache
 def families() -> dict[str, Family]:
-    """The families by code."""
     return {code: Family(code, *entry) for code, entry in load_json("diagnosis.json")["families"].items()}
 
 
@@ -119,7 +117,6 @@ def fact_patterns() -> tuple[tuple[str, str, tuple[str, ...]], ...]:
 
 @cache
 def weights() -> dict[str, float]:
-    """The weights of evidence."""
     found: dict[str, float] = load_json("diagnosis.json")["weights"]
     return found
 

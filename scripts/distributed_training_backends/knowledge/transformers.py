@@ -105,13 +105,11 @@ class TransformersRelease:
 
 @lru_cache(maxsize=16)
 def for_release(release: str) -> TransformersRelease:
-    """The knowledge that applies to any release, listed or not."""
     known = nearest(release)
     return TransformersRelease(known) if known == release else for_release(known)
 
 
 def nearest(release: str) -> str:
-    """The listed minor version whose knowledge applies to a release."""
     return versions.nearest(release, RELEASES)
 
 

@@ -64,8 +64,6 @@ CHECKED_ELSEWHERE = ("num_processes", "num_machines", "gpu_ids")
 
 
 class Entry(NamedTuple):
-    """An entry of a block, with the launch option that it sets."""
-
     block: str
     key: str
     value: Any
@@ -91,7 +89,6 @@ def replaced(document: Document) -> str:
 
 
 def is_option(entry: Entry, launch: Launch) -> bool:
-    """Tell whether the launcher of the release (or torchrun) has an argument of that name."""
     return entry.option in arguments(launch.release) or entry.option in knowledge.TORCHRUN_OPTIONS
 
 
@@ -146,7 +143,6 @@ def mapping_for_a_value(accelerate: Document, launch: Launch) -> Iterator[Hit]:
 
 
 def breaks(block: str, value: object, launch: Launch) -> bool:
-    """Tell whether a block that is no mapping makes the launcher fail."""
     if block == "deepspeed_config" and launch.route == "deepspeed":
         return True
     return launch.before("1.5.0") and not (isinstance(value, (list, str)) and not value)
@@ -183,7 +179,6 @@ def asks_for_default(entry: Entry, launch: Launch, repair: Repair | None) -> boo
 
 
 def block_explanation(entry: Entry, launch: Launch) -> tuple[str, Repair | None]:
-    """Say what is most likely meant by a key that nothing reads."""
     release, data = launch.release, launch.document.get(entry.block)
     near = EQUIVALENTS.get(entry.key) or closest(entry.key, block_keys(entry.block, release))
     full = with_prefix(entry, release)
@@ -209,7 +204,6 @@ def block_explanation(entry: Entry, launch: Launch) -> tuple[str, Repair | None]
 
 
 def known_to_deepspeed(key: str) -> bool:
-    """Tell whether a key stands anywhere in a DeepSpeed config."""
     from ..knowledge import deepspeed  # seldom needed, and large
 
     newest = deepspeed.for_release(deepspeed.releases()[-1])
@@ -229,13 +223,11 @@ def with_prefix(entry: Entry, release: str) -> str | None:
 
 
 def option_lifetime(option: str) -> tuple[str | None, str | None] | None:
-    """The releases that have a launch option; None for a name that never was one."""
     found = knowledge.spans("options", option)
     return found[0] if found else None
 
 
 def lifetime_text(lifetime: tuple[str | None, str | None], release: str) -> str:
-    """Say in which releases an option exists, when this is not one of them."""
     first, last = lifetime
     if first is not None and parse(first) > parse(release):
         return f"it is read since {first}"
@@ -278,7 +270,6 @@ def foreign_blocks(launch: Launch) -> tuple[str, ...]:
 
 
 def home_route(block: str) -> str:
-    """The route that a block is made for."""
     return {"fsdp_config": "fsdp", "deepspeed_config": "deepspeed", "megatron_lm_config": "megatron"}.get(block, "")
 
 

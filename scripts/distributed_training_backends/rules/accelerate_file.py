@@ -20,7 +20,6 @@ OF_SCRIPT = {"gradient_accumulation_steps": "Accelerator(gradient_accumulation_s
 
 
 def mapping(document: Document) -> dict[Any, Any]:
-    """The top of a file, empty where it is no mapping."""
     return document.data if isinstance(document.data, dict) else {}
 
 
@@ -32,7 +31,6 @@ def known_keys(document: Document, targets: Targets) -> frozenset[str]:
 
 
 def lifetimes(key: str) -> list[tuple[str | None, str | None]]:
-    """The spans of releases in which a key stands at the top of a cluster config."""
     return [(first, last) for first, last in knowledge.spans("fields", "ClusterConfig", key)]
 
 
@@ -81,7 +79,6 @@ def unknown_key(accelerate: Document, targets: Targets) -> Iterator[Hit]:
 
 
 def explanation(document: Document, key: Any, known: frozenset[str], release: str) -> tuple[str, Repair | None]:
-    """Say why a key is unknown and what to write instead."""
     if not isinstance(key, str):
         return "keys are words: YAML reads this one as another type", None
     if spans := lifetimes(key):
@@ -107,7 +104,6 @@ def renaming(key: str, name: str) -> Repair:
 
 
 def lifetime_text(spans: list[tuple[str | None, str | None]], release: str) -> str:
-    """Say in which releases a key exists, when this is not one of them."""
     first, last = spans[0]
     if first is not None and parse(first) > parse(release):
         return f"it exists since {first}: upgrade accelerate or remove it"
@@ -128,7 +124,6 @@ def move(document: Document, key: str, block: str) -> Repair | None:
 
 
 def deepspeed_key(key: str) -> bool:
-    """Tell whether the newest DeepSpeed knows the key at the top of its config."""
     from ..knowledge import deepspeed  # seldom needed, and large
 
     return key in deepspeed.for_release(deepspeed.releases()[-1]).keys
@@ -150,7 +145,6 @@ def missing_distributed_type(accelerate: Document) -> Iterator[Hit]:
 
 
 def guess(data: dict[Any, Any]) -> str:
-    """The type that the blocks of a file speak for."""
     for block, kind in (
         ("deepspeed_config", "DEEPSPEED"),
         ("fsdp_config", "FSDP"),

@@ -38,7 +38,6 @@ def unread_setting(launch: Launch) -> Iterator[Hit]:
 
 
 def arrives(launch: Launch, key: str) -> bool:
-    """Tell whether the file's value reaches a launcher that looks at it."""
     if masked(launch, key):
         return False
     if launch.route == "tpu":
@@ -49,13 +48,11 @@ def arrives(launch: Launch, key: str) -> bool:
 
 
 def masked(launch: Launch, key: str) -> bool:
-    """Tell whether the parser's default keeps the file's value out."""
     option = knowledge.for_release(launch.release).options.get(key)
     return option is not None and option.default is not None and key != "tpu_use_cluster"
 
 
 def effective(launch: Launch, key: str) -> object:
-    """The value that takes effect in place of the file's."""
     known = knowledge.for_release(launch.release)
     option = known.options.get(key)
     return option.default if option is not None and option.default is not None else known.cluster_fields[key]
@@ -75,7 +72,6 @@ def is_moot(launch: Launch, key: str, value: object, effect: object) -> bool:
 
 
 def unread_text(launch: Launch, key: str, effect: object) -> str:
-    """Say that a setting has no effect, what takes effect, and how to get what is written."""
     if masked(launch, key):
         advice = instead(launch, key)
         return f"accelerate launch ignores {key} in a config file ({shown(effect)} takes effect); {advice}"
@@ -105,7 +101,6 @@ def instead(launch: Launch, key: str) -> str:
 
 
 def reader(key: str) -> str:
-    """For what a setting is read."""
     if key == "use_cpu":
         return "distributed_type NO or MULTI_CPU"
     if key.startswith("tpu") or key in FOR_TPU_CONFIG or key == "main_training_function":

@@ -58,5 +58,4 @@ def load(inputs: Mapping[str, object] | None = None) -> None:
 
 @cache
 def register(name: str) -> None:
-    """Register the rules of one module."""
     import_module(f"distributed_training_backends.rules.{name}")

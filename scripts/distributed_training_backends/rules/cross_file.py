@@ -55,7 +55,6 @@ def deepspeed_file_and_settings(deepspeed_launch: Launch) -> Iterator[Hit]:
 
 
 def refusal(launch: Launch, pointer: Pointer, advice: str) -> Hit:
-    """Say that a setting is refused beside a file, and where it belongs."""
     text = f"{pointer[-1]} is refused beside deepspeed_config_file; {advice}"
     return Hit(launch.document.key(*pointer), text, removal(pointer))
 

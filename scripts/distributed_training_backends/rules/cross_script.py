@@ -29,7 +29,6 @@ def there(launch: Launch, place: Place | None) -> tuple[At, ...]:
 
 
 def set_by(setting: Setting) -> str:
-    """Who sets a variable, in words."""
     return "the config file" if setting.surface == "file" else f"the {setting.surface}"
 
 
@@ -91,7 +90,6 @@ def named(name: str, value: Any, call: Call) -> Any:
 
 
 def beaten(call: Call, name: str, set_to: Setting, launch: Launch) -> Hit:
-    """Say whose value counts."""
     value = written(call.given[name])
     text = f"{name}={value} counts, and not {set_to.value}, which {set_by(set_to)} says"
     return Hit(call.at(name), text, related=there(launch, set_to.place))

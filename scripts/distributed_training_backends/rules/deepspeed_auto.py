@@ -46,12 +46,10 @@ def unfilled_auto(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 
 def by_trainer(deepspeed: DeepSpeedFile, path: str) -> bool:
-    """Tell whether the Trainer fills in an "auto" at this path, also in a file that an Accelerate config names."""
     return bool(auto_fillers(path, "trainer", deepspeed.targets.accelerate, deepspeed.targets.transformers))
 
 
 def hint(path: str) -> str:
-    """What to write instead."""
     usual = {"optimizer.params.betas": "[0.9, 0.999]", "optimizer.params.eps": "1e-8"}
     return f"; write a value such as {usual[path]}" if path in usual else "; write a value, or take the key out"
 

@@ -25,12 +25,10 @@ class Batch(NamedTuple):
 
     @property
     def numeric(self) -> bool:
-        """Tell whether all that is given is numbers."""
         return all(isinstance(size, (int, float)) for size in (self.total, self.micro, self.steps) if size is not None)
 
 
 def batch_of(reading: Reading) -> Batch:
-    """Gather the sizes."""
     total, micro, steps = (reading.data.get(name) for name in SIZES)
     free = frozenset(name for name in SIZES if name in reading.filled)
     return Batch(total, micro, steps, free, world_of(reading.file))
@@ -119,12 +117,10 @@ def batch_arithmetic(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 
 def related(reading: Reading) -> tuple[Any, ...]:
-    """The other sizes that the file gives."""
     return tuple(reading.at(name) for name in (MICRO, STEPS) if reading.written(name))
 
 
 def arithmetic_message(batch: Batch) -> str:
-    """What does not come out."""
     known = {"micro batch": None if MICRO in batch.free else batch.micro, "accumulation steps": batch.steps}
     parts = " x ".join(f"{value:g} ({name})" for name, value in known.items() if value is not None)
     count = f"{batch.world} processes" if batch.world else "any number of processes"

@@ -92,7 +92,6 @@ def subject(reading: Reading, name: str) -> Any:
 
 
 def found_subject(reading: Reading, name: str) -> Any:
-    """Look a subject up."""
     if name.startswith("@"):
         return FACTS[name](reading)
     if name.endswith("?"):
@@ -103,12 +102,10 @@ def found_subject(reading: Reading, name: str) -> Any:
 
 
 def is_number(value: object) -> bool:
-    """Tell whether a value is a number, and no bool."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def is_numeral(text: str) -> bool:
-    """Tell whether a text is what float() takes."""
     try:
         float(text)
     except ValueError:
@@ -153,12 +150,10 @@ TESTS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def holds(reading: Reading, conditions: Mapping[str, Any]) -> bool:
-    """Tell whether all conditions hold."""
     return all(satisfied(subject(reading, name), wanted) for name, wanted in conditions.items())
 
 
 def satisfied(value: Any, wanted: Any) -> bool:
-    """Test one value."""
     if isinstance(wanted, dict):
         return all(TESTS[test](value, operand) for test, operand in wanted.items())
     if isinstance(wanted, list):
@@ -172,14 +167,12 @@ def same(value: Any, wanted: Any) -> bool:
 
 
 def rows(table: str) -> list[dict[str, Any]]:
-    """The rows of one table of the data file."""
     found: list[dict[str, Any]] = load_json("deepspeed_rules.json")[table]
     return found
 
 
 @lru_cache(maxsize=8)
 def by_key(table: str) -> Mapping[str, list[dict[str, Any]]]:
-    """The rows of a table by each of their keys."""
     found: dict[str, list[dict[str, Any]]] = {}
     for row in rows(table):
         for key in row["keys"]:
@@ -189,7 +182,6 @@ def by_key(table: str) -> Mapping[str, list[dict[str, Any]]]:
 
 @lru_cache(maxsize=1024)
 def rows_for(table: str, code: str, release: str, accelerate: str) -> tuple[dict[str, Any], ...]:
-    """The rows of a table that belong to a rule, in one release of DeepSpeed and one of Accelerate."""
     return tuple(
         row
         for row in rows(table)
@@ -200,7 +192,6 @@ def rows_for(table: str, code: str, release: str, accelerate: str) -> tuple[dict
 
 
 def hits(reading: Reading, table: str, code: str) -> Iterator[Hit]:
-    """A hit for each row of a table that belongs to a rule and holds."""
     for row in rows_for(table, code, reading.release, reading.file.targets.accelerate):
         if holds(reading, row["when"]):
             yield hit(reading, row)

@@ -51,7 +51,6 @@ def without_effect(reading: Reading, entry: Entry) -> str | None:
 
 
 def at_default(reading: Reading, entry: Entry) -> bool:
-    """Tell whether the value is the one that applies anyway."""
     if entry.key is None:
         return False
     try:

@@ -99,7 +99,6 @@ def two_learning_rates(reading: Reading) -> Iterator[Hit]:
 
 
 def to_auto(reading: Reading, path: str) -> Repair | None:
-    """Let the Trainer fill the value in."""
     return rewriting(reading.at(path), "auto", Applicability.UNSAFE) if reading.pointer(path) else None
 
 
@@ -121,7 +120,6 @@ def precision_against_launch(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 
 def disagreements(document: Document, precision: str) -> Iterator[Hit]:
-    """The file against a precision that the launch asks for."""
     mine, other = ("fp16", "bf16") if precision == "fp16" else ("bf16", "fp16")
     if is_on(document.get(other)):
         message = f"--mixed_precision {precision} is refused, because the file turns {other} on"
@@ -132,7 +130,6 @@ def disagreements(document: Document, precision: str) -> Iterator[Hit]:
 
 
 def left_to_script(document: Document) -> Iterator[Hit]:
-    """An "auto" that becomes false, unless the script asks for a precision."""
     for name in PRECISIONS:
         other = "bf16" if name == "fp16" else "fp16"
         if document.get(name, "enabled") == "auto" and not is_on(document.get(other)):

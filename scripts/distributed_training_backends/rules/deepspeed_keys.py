@@ -52,7 +52,6 @@ def is_slip(reading: Reading, entry: Entry) -> bool:
 
 
 def by_accelerate(reading: Reading, entry: Entry) -> bool:
-    """Tell whether Accelerate itself reads the key (`msamp`)."""
     return reading.file.huggingface and entry.path == "msamp"
 
 
@@ -63,12 +62,10 @@ def is_second_name(reading: Reading, entry: Entry) -> bool:
 
 @lru_cache(maxsize=4)
 def explained(deepspeed: DeepSpeedFile) -> tuple[tuple[Reading, Entry, Finding], ...]:
-    """The unread entries, each with what it most likely is."""
     return tuple((reading, entry, explain(reading, entry)) for reading, entry in unread(deepspeed))
 
 
 def explain(reading: Reading, entry: Entry) -> Finding:
-    """Say what an unread entry most likely is."""
     spans = knowledge.spans(entry.path)
     if spans:
         return other_release(reading, entry, spans)
@@ -130,7 +127,6 @@ def move(reading: Reading, entry: Entry, home: str) -> Repair | None:
 
 
 def hit(reading: Reading, entry: Entry, finding: Finding) -> Hit:
-    """The hit about an unread entry: refused, or ignored without a word."""
     at = At(reading.document, entry.pointer, "key")
     where = f"in `{entry.section}`" if entry.section else "at the top level of a DeepSpeed config"
     if is_refused(reading, entry):
@@ -150,12 +146,10 @@ def is_refused(reading: Reading, entry: Entry) -> bool:
 
 
 def is_remark(entry: Entry) -> bool:
-    """Tell whether a key is there for the reader only, such as `_comment`."""
     return entry.name.lower().startswith(REMARKS)
 
 
 def of_case(deepspeed: DeepSpeedFile, case: Case) -> Iterator[Hit]:
-    """The hits of one case."""
     for reading, entry, finding in explained(deepspeed):
         if finding.case == case and not told_with_auto(deepspeed, entry, finding):
             yield hit(reading, entry, finding)
@@ -247,7 +241,6 @@ def deprecated_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 
 def modernized(entry: Entry) -> Repair | None:
-    """The same setting under its new name."""
     if entry.name == "stage3_gather_fp16_weights_on_model_save":
         name = "stage3_gather_16bit_weights_on_model_save"
         return Repair(f"rename to {name}", (Operation("rename", entry.pointer, name),))

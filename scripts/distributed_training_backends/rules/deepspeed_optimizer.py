@@ -29,7 +29,6 @@ def case_of(reading: Reading) -> str:
 
 
 def constructor(reading: Reading) -> Constructor | None:
-    """The class that is built, as far as it is known."""
     return reading.facts.optimizer(reading.optimizer, case_of(reading)) if reading.optimizer else None
 
 
@@ -109,7 +108,6 @@ def optimizer_parameter(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 
 def about_parameter(reading: Reading, known: Constructor | None, name: str) -> Hit | None:
-    """The hit about one parameter; None when it is taken."""
     at = reading.document.key("optimizer", "params", name)
     if name == "max_grad_norm":
         message = "DeepSpeed refuses `max_grad_norm` as an optimizer parameter; use `gradient_clipping` at the top"

@@ -16,7 +16,6 @@ PARAMS = ("scheduler", "params")
 
 
 def kind_of(reading: Reading) -> Any:
-    """The scheduler's type; None where there is none."""
     return reading.block("scheduler").get("type")
 
 
@@ -77,7 +76,6 @@ def scheduler_parameter(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 
 def unknown_parameters(reading: Reading, known: Constructor, params: dict[str, Any]) -> Iterator[Hit]:
-    """Hits for the parameters that the class does not take."""
     for name in params:
         if known.open or name in known.parameters:
             continue
@@ -125,7 +123,6 @@ def is_for_reader(reading: Reading, name: str) -> bool:
 
 
 def passes(value: Any, row: dict[str, Any]) -> bool:
-    """Tell whether a value passes the tests of a row."""
     if "one_of" in row:
         return value in row["one_of"]
     if not any(is_kind(value, kind) for kind in row["takes"]):

@@ -36,13 +36,11 @@ def wrong_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 
 def is_block(reading: Reading, entry: Entry) -> bool:
-    """Tell whether the entry is a block, which has a rule of its own."""
     path = entry.key.path if entry.key else entry.path
     return reading.section(path) is not None
 
 
 def refusal(reading: Reading, entry: Entry, key: Key) -> str | None:
-    """Why DeepSpeed refuses the value; None when it takes it."""
     try:
         effective(entry.value, key, reading.facts.generation)
     except RefusedError as refused:
@@ -52,7 +50,6 @@ def refusal(reading: Reading, entry: Entry, key: Key) -> str | None:
 
 
 def row_applies(reading: Reading, entry: Entry, row: dict[str, Any]) -> bool:
-    """Tell whether a row of the table of values refuses this one."""
     if not reading.covers(row.get("releases", "*")):
         return False
     if not all(condition(reading, name, wanted) for name, wanted in row.get("when", {}).items()):
@@ -63,17 +60,14 @@ def row_applies(reading: Reading, entry: Entry, row: dict[str, Any]) -> bool:
 
 
 def condition(reading: Reading, name: str, wanted: Any) -> bool:
-    """A condition of a row."""
     return satisfied(subject(reading, name), wanted)
 
 
 def folded(value: Any, row: dict[str, Any]) -> Any:
-    """The value as the row compares it."""
     return value.lower() if isinstance(value, str) and row.get("any_case") else value
 
 
 def about_value(reading: Reading, entry: Entry, key: Key, reason: str) -> Hit:
-    """The hit about a value, with the near miss among the values listed."""
     at = At(reading.document, entry.pointer, "value")
     near = closest(entry.value, map(str, key.choices), 0.4) if isinstance(entry.value, str) else None
     message = unlike(entry.path, reason, entry.value) + did_you_mean(near)
@@ -137,7 +131,6 @@ def is_passed_over(reading: Reading, entry: Entry) -> bool:
 
 
 def refused_by_reader(reading: Reading, entry: Entry) -> bool:
-    """Tell whether Accelerate or the Trainer fails on a block that DeepSpeed would take."""
     return any(
         reading.file.consumer in row["readers"]
         and any(is_kind(entry.value, kind) for kind in row["refuses"])

@@ -106,7 +106,6 @@ def and_it_is(meaning: object) -> str:
 
 
 def renamed(launch: Launch, option: str, name: str, value: object) -> Repair | None:
-    """Give an entry another key and value."""
     pointer = launch.arguments[option].pointer
     if not pointer:
         return None
@@ -145,12 +144,10 @@ def sync_is_refused(launch: Launch) -> bool:
 
 
 def written_true(pointer: Pointer | None) -> Repair | None:
-    """Write true."""
     return Repair("write true", (Operation("replace", pointer, value=True),)) if pointer else None
 
 
 def unquoted(launch: Launch, option: str) -> Repair | None:
-    """Write the truth value that a text names."""
     pointer = launch.arguments[option].pointer
     return Repair(f"write {option}: false", (Operation("replace", pointer, value=False),)) if pointer else None
 

@@ -15,7 +15,6 @@ PORTS = range(65536)
 
 
 def is_open(launch: Launch) -> bool:
-    """Tell whether the number of processes is left to the command line."""
     value = launch.value("num_processes")
     if isinstance(launch.document.get("num_processes"), dict) and launch.context.num_processes is None:
         return False
@@ -23,7 +22,6 @@ def is_open(launch: Launch) -> bool:
 
 
 def machines_of(launch: Launch) -> float:
-    """The number of machines, 1 where it is no number."""
     value = launch.value("num_machines")
     return value if is_number(value) else 1
 
@@ -66,7 +64,6 @@ def invalid_process_count(launch: Launch) -> Iterator[Hit]:
 
 
 def count_problem(value: Any, launch: Launch) -> str:
-    """Say why a number of processes fails on this launch; empty if it does not."""
     machines = machines_of(launch)
     if launch.route == "simple":
         return simple_count_problem(value, launch)
@@ -86,7 +83,6 @@ def count_problem(value: Any, launch: Launch) -> str:
 
 
 def simple_count_problem(value: Any, launch: Launch) -> str:
-    """The same for the launcher of NO and MULTI_CPU, which compares the number with 1."""
     several = machines_of(launch) > 1
     if value is None and launch.since("1.8.0"):
         return ""

@@ -120,7 +120,6 @@ def unknown_multinode_launcher(deepspeed_launch: Launch, targets: Targets) -> It
 
 
 def known_launchers(launch: Launch) -> list[str]:
-    """The launchers that Accelerate offers in a release."""
     return [str(name) for name in knowledge.for_release(launch.release).constant("DEEPSPEED_MULTINODE_LAUNCHERS")]
 
 

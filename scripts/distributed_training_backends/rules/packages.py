@@ -42,7 +42,6 @@ def package_missing(launch: Launch, absent: frozenset[str]) -> Iterator[Hit]:
 
 
 def features(launch: Launch) -> Iterator[tuple[str, At]]:
-    """The features that a launch needs, and where the file asks for them."""
     if feature := BY_TYPE.get(str(launch.distributed_type)):
         yield feature, launch.at("distributed_type")
     for option, values in BY_OPTION.items():
@@ -75,6 +74,5 @@ def package_missing_for_quantization(quantization: Document, absent: frozenset[s
 
 
 def text_of(feature: str) -> str:
-    """Say which package is missing and how it is installed."""
     record: dict[str, Any] = load_json(DATA)["features"][feature]
     return f"this Python has no {record['module']} (for {record['needed_by']}): {record['install']}"

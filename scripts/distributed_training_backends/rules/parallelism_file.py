@@ -35,7 +35,6 @@ def as_launch(document: Document, targets: Targets, context: Context) -> Launch:
 
 
 def option_of(key: object) -> str:
-    """The launch option that a key means."""
     return str(key) if str(key).startswith(PREFIX) else f"{PREFIX}{key}"
 
 
@@ -88,5 +87,4 @@ def parallelism_file_value(parallelism_file: Document, targets: Targets, context
 
 
 def product_text(mesh: Mesh, processes: int) -> str:
-    """Say that the sizes do not fit the number of processes."""
     return f"the sizes ask for {mesh.total} processes ({mesh.words}), not {processes}"

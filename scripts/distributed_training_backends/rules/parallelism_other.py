@@ -104,7 +104,6 @@ def megatron_degrees(megatron: Launch) -> Iterator[Hit]:
 
 
 def megatron_product(launch: Launch) -> tuple[int, str] | None:
-    """The product of the degrees that split the processes, and how it comes about."""
     names = ["tp_degree", "pp_degree"] + (["context_parallel_size"] if launch.since("1.13.0") else [])
     product, words = 1, []
     for name in names:

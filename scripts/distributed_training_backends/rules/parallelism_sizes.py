@@ -26,12 +26,10 @@ class Mesh(NamedTuple):
 
     @property
     def total(self) -> int:
-        """The number of processes that the sizes ask for."""
         return self.dp_replicate * self.dp_shard * self.tp * self.cp * self.sp
 
     @property
     def words(self) -> str:
-        """The sizes above 1, as a product."""
         names = [f"{name} {size}" for name, size in zip(SIZES, self, strict=True) if size > 1]
         return " x ".join(names) or "1"
 
@@ -72,7 +70,6 @@ def ulysses(launch: Launch, mesh: Mesh) -> bool:
 
 
 def fsdp2(launch: Launch) -> bool:
-    """Tell whether the workers use FSDP2."""
     return launch.route == "fsdp" and version_of(launch) == 2
 
 

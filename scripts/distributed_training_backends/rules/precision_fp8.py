@@ -22,7 +22,6 @@ OVERRIDE = "fp8_override_linear_precision"
 
 
 def uses_fp8(launch: Launch) -> bool:
-    """Tell whether the launcher sets FP8 up."""
     return launch.route != "tpu" and str(launch.value("mixed_precision")).lower() == "fp8"
 
 
@@ -33,7 +32,6 @@ def backend_is_refused(launch: Launch) -> bool:
 
 
 def entries(launch: Launch) -> Mapping[Any, Any]:
-    """The entries of the block; empty where it is no mapping."""
     found = launch.document.get(BLOCK)
     return found if isinstance(found, dict) else {}
 
@@ -44,7 +42,6 @@ def option_of(key: object) -> str:
 
 
 def bare(option: object) -> str:
-    """The name of an option as `fp8_config` has it: without the prefix."""
     return str(option).removeprefix(PREFIX)
 
 
@@ -63,7 +60,6 @@ def fp8_value(launch: Launch) -> Iterator[Hit]:
 
 
 def refused_values(launch: Launch) -> Iterator[Hit]:
-    """The values that a release refuses, once FP8 is on."""
     hits = list(value_hits(launch, (PREFIX,)))
     yield from hits
     value = launch.value(OVERRIDE)
@@ -102,7 +98,6 @@ def fp8_without_effect(launch: Launch) -> Iterator[Hit]:
 
 
 def by_release(launch: Launch, severity: str) -> Iterator[Hit]:
-    """The rows of the table that hold for a file."""
     if not uses_fp8(launch) or backend_is_refused(launch):
         return
     for row in load_json(DATA)["fp8"]:
@@ -119,7 +114,6 @@ def culprit(launch: Launch, row: Mapping[str, Any]) -> str:
 
 
 def mend(launch: Launch, option: str | None) -> Repair | None:
-    """Switch an option of `fsdp_config` off."""
     block = launch.document.get("fsdp_config")
     if option is None or not isinstance(block, dict):
         return None
@@ -184,7 +178,6 @@ def fp8_key_unread(launch: Launch) -> Iterator[Hit]:
 
 
 def unread_keys(launch: Launch) -> Iterator[Hit]:
-    """The keys without effect, once FP8 is on."""
     if launch.since("1.9.0") and not backend_is_refused(launch):
         yield from unread_hits(launch, (PREFIX,))
     for key, value in entries(launch).items():
@@ -205,7 +198,6 @@ def arrives(launch: Launch, option: str) -> bool:
 
 
 def lost(launch: Launch, key: str, value: object) -> Hit:
-    """Say that a release before 1.9.0 drops a key, unless it holds what takes effect anyway."""
     known = knowledge.for_release(launch.release).options.get(option_of(key))
     moot = known is not None and (value is None or value == known.default)
     how = "makes no recipe of fp8_config" if BLOCK in merged_blocks(launch.release) else "does not pass fp8_config on"
@@ -214,7 +206,6 @@ def lost(launch: Launch, key: str, value: object) -> Hit:
 
 
 def unknown_key(document: Document, pointer: tuple[Any, ...], release: str) -> Hit:
-    """Say that nothing reads a key, and what is most likely meant."""
     key, name = str(pointer[-1]), bare(pointer[-1])
     near = load_json(DATA)["fp8_misnamed"].get(name)
     why = f"the name that is read is {near}" if near else ""

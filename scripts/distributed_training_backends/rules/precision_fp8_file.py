@@ -32,7 +32,6 @@ def backend_of(arguments: dict[str, Arg]) -> str | None:
 
 
 def owned(when: object) -> bool:
-    """Tell whether one backend alone reads an option."""
     return isinstance(when, dict) and "fp8_backend" in when
 
 

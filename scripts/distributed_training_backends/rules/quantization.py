@@ -33,8 +33,6 @@ TORCH_NAME = "the name of a dtype as PyTorch has it, such as bfloat16"
 
 
 class Fault(NamedTuple):
-    """Something that a reader refuses."""
-
     at: At
     text: str
     repair: Repair | None = None
@@ -42,7 +40,6 @@ class Fault(NamedTuple):
 
 @cache
 def facts() -> Mapping[str, Any]:
-    """The facts beside the fields themselves."""
     found: Mapping[str, Any] = load_json(DATA)
     return found
 
@@ -55,7 +52,6 @@ def fields(library: Library, targets: Targets) -> Mapping[str, Any]:
 
 
 def readers(targets: Targets) -> list[Library]:
-    """The readers that there are in these releases."""
     return ["transformers", "accelerate"] if fields("accelerate", targets) else ["transformers"]
 
 
@@ -80,7 +76,6 @@ def meant_for(document: Document, targets: Targets) -> list[Library]:
 
 
 def faults(document: Document, library: Library, targets: Targets) -> Iterator[Fault]:
-    """All that a reader refuses in a file."""
     known = fields(library, targets)
     for key, value in document.data.items():
         if key not in known and library == "accelerate":
@@ -106,14 +101,12 @@ def refused(field: Any, value: Any, library: Library) -> str:
 
 
 def flat(names: tuple[str, ...]) -> Iterator[type]:
-    """The Python types for names of types."""
     for name in names:
         found = PYTHON_TYPES[name]
         yield from found if isinstance(found, tuple) else (found,)
 
 
 def value_fault(document: Document, key: str, expected: str) -> Fault:
-    """Say what a field should be, and offer the dtype or the plain value that was meant."""
     value = document.get(key)
     better = meant(value, expected)
     at = document.value(key)
@@ -133,7 +126,6 @@ def meant(value: Any, expected: str) -> Any:
 
 
 def mode_faults(document: Document, library: Library) -> Iterator[Fault]:
-    """Both modes at once, or none where one is needed."""
     four, eight = document.get("load_in_4bit"), document.get("load_in_8bit")
     if four and eight:
         yield Fault(document.key("load_in_8bit"), "load_in_4bit and load_in_8bit cannot both be true")
@@ -210,7 +202,6 @@ def quantization_of_another_mode(quantization: Document, targets: Targets) -> It
 
 
 def modes_are_off(document: Document) -> bool:
-    """Tell whether both modes are absent or false (other values are refused, see PRC050)."""
     return all(document.get(mode) in (None, False) for mode in ("load_in_4bit", "load_in_8bit"))
 
 

@@ -32,7 +32,6 @@ class Outcome(NamedTuple):
 
 
 def read(how: How, value: Any, release: str) -> Outcome:
-    """Read a value in one of the ways of the table."""
     if value is None and how.get("null") == "unset":
         return Outcome(None)
     if how.get("only_text") and not isinstance(value, str):
@@ -131,7 +130,6 @@ def read_name(how: How, value: Any, release: str) -> Outcome:
 
 
 def unknown_name(how: How, value: Any, names: Sequence[str]) -> Outcome:
-    """What to say about a name that is not in the list."""
     listed = [name for name in names if name not in how.get("more", ())]
     near = closest(str(value), listed) or whole_name(str(value), listed)
     plain = {name.upper(): name for name in listed}.get(str(value).upper().strip())
@@ -149,7 +147,6 @@ def whole_name(beginning: str, names: Sequence[str]) -> str | None:
 
 
 def names_of(how: How, release: str) -> list[str]:
-    """The names that a release takes."""
     source = how["names"]
     known = knowledge.for_release(release)
     if isinstance(source, list):
@@ -164,7 +161,6 @@ def names_of(how: How, release: str) -> list[str]:
 
 
 def read_text(_how: How, value: Any, _release: str) -> Outcome:
-    """Any text."""
     return Outcome(None if value is None else str(value))
 
 
@@ -196,7 +192,6 @@ READERS: Mapping[str, Callable[[How, Any, str], Outcome]] = {
 
 
 def advice(at: At, outcome: Outcome) -> str:
-    """What to write instead of a refused value, where that is known."""
     if outcome.hint or outcome.better is None:
         return outcome.hint
     return f"; write {as_written(at, outcome.better)}"

@@ -84,8 +84,6 @@ def in_whole(hit: Hit) -> Hit:
 
 
 class Rule(NamedTuple):
-    """A registered rule."""
-
     code: str
     name: str
     check: Callable[..., Iterator[Hit]]
@@ -104,7 +102,6 @@ class Rule(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """The first sentence of the documentation."""
         return self.documentation.split("\n\n")[0].replace("\n", " ")
 
     @property

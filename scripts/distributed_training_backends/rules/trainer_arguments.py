@@ -20,18 +20,15 @@ KIND = "training_arguments"
 
 
 def given(document: Document) -> Mapping[Any, Any]:
-    """The arguments of a file; empty where it is no mapping."""
     return document.data if isinstance(document.data, dict) else {}
 
 
 def known_arguments(targets: Targets) -> Mapping[str, Any]:
-    """The arguments of a release."""
     found = transformers.for_release(targets.transformers).training_arguments
     return {name: item for name, item in found.items() if not name.startswith("_")}
 
 
 def unknown(document: Document, targets: Targets) -> Iterator[Any]:
-    """The names that the release does not have."""
     known = known_arguments(targets)
     yield from (name for name in given(document) if name not in known)
 
@@ -62,7 +59,6 @@ def argument_of_another_release(trainer: Document, targets: Targets) -> Iterator
 def instead(
     document: Document, name: str, other: Mapping[str, str], known: Mapping[str, Any]
 ) -> tuple[str, Repair | None]:
-    """What to write in the place of an argument."""
     better = other.get("name")
     if better in known and better not in document.data:
         rename = Operation("rename", (name,), str(better))
@@ -95,7 +91,6 @@ def misspelt_argument(trainer: Document, targets: Targets) -> Iterator[Hit]:
 
 
 def near_miss(document: Document, name: Any, targets: Targets) -> str | None:
-    """The argument that a name is a slip of, if any."""
     if not isinstance(name, str) or transformers.spans(KIND, name):
         return None
     near = closest(name, known_arguments(targets), 0.2)
@@ -161,5 +156,4 @@ def argument_deprecated(trainer: Document, targets: Targets) -> Iterator[Hit]:
 
 
 def outlived(old: str, new: str) -> bool:
-    """Tell whether the second name came after the first."""
     return parse(transformers.spans(KIND, new)[0][0]) > parse(transformers.spans(KIND, old)[0][0])

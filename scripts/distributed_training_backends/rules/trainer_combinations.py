@@ -36,7 +36,6 @@ def evaluation(document: Document, targets: Targets) -> Any:
 
 
 def evaluation_name(document: Document) -> str:
-    """The name by which the file gives the evaluation strategy."""
     return "evaluation_strategy" if "evaluation_strategy" in given(document) else "eval_strategy"
 
 
@@ -68,7 +67,6 @@ def evaluation_steps(document: Document, targets: Targets) -> Iterator[Hit]:
 
 
 def wrong_steps(steps: Any, zero: bool) -> str:
-    """What is wrong with a number of steps; empty if nothing is."""
     if not isinstance(steps, (int, float)):
         return "it is compared with a number; write it without quotation marks"
     if steps > 1 and not float(steps).is_integer():
@@ -100,7 +98,6 @@ def best_model_at_end(trainer: Document, targets: Targets) -> Iterator[Hit]:
 
 
 def uneven(document: Document, targets: Targets) -> str:
-    """Why the saving steps are no multiple of the evaluation steps; empty if they are."""
     saving = value_of(document, "save_steps", targets)
     steps = value_of(document, "eval_steps", targets) or value_of(document, "logging_steps", targets)
     if not all(isinstance(item, (int, float)) and item > 0 for item in (saving, steps)) or saving % steps == 0:
@@ -179,7 +176,6 @@ PLUGIN_KEYS = ("num_steps", "adjust_scheduler", "sync_with_dataloader", "sync_ea
 
 
 def accumulation(document: Document, settings: Any, targets: Targets) -> Iterator[Hit]:
-    """`gradient_accumulation_kwargs`."""
     path = ("accelerator_config", "gradient_accumulation_kwargs")
     ignored = covers("4.46..5.1", transformers.nearest(targets.transformers))
     severity = Severity.WARNING if ignored else None

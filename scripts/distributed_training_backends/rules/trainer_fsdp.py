@@ -66,15 +66,12 @@ class FsdpConfig:
         return always or (self.in_file and self.document.syntax == "json")
 
     def value(self, name: str, default: Any = None) -> Any:
-        """The value of a name."""
         return self.entries[name][0] if name in self.entries else default
 
     def at(self, name: str) -> At:
-        """Point at the value of a name."""
         return self.document.value(*self.entries[name][1])
 
     def key(self, name: str) -> At:
-        """Point at the key of a name."""
         return self.document.key(*self.entries[name][1])
 
     @cached_property
@@ -88,7 +85,6 @@ class FsdpConfig:
 
     @cached_property
     def policy(self) -> str:
-        """The wrap policy in effect."""
         return str(self.value("auto_wrap_policy", "TRANSFORMER_BASED_WRAP"))
 
     @cached_property
@@ -98,19 +94,16 @@ class FsdpConfig:
 
     @cached_property
     def xla(self) -> bool:
-        """Tell whether FSDP of PyTorch/XLA is meant."""
         return bool(self.value("xla"))
 
 
 def rows(config: FsdpConfig, name: str) -> Iterator[Row]:
-    """The ways in which a release reads a key, whatever the other settings."""
     for row in load_json(DATA)["rows"]:
         if row["key"] == name and covers(row["releases"], config.minor):
             yield row
 
 
 def holds(config: FsdpConfig, row: Row) -> bool:
-    """Tell whether the settings let a row apply."""
     when = row.get("when", {})
     if row.get("xla_only", False) is not config.xla and not row.get("xla"):
         return False
@@ -143,7 +136,6 @@ def is_open(config: FsdpConfig, row: Row) -> bool:
 
 
 def read(row: Row, value: Any, accelerate: str) -> Outcome:
-    """Read a value in one of the ways of the table."""
     own = READERS.get(row["read"])
     if own is None:
         return readings.read(row, value, accelerate)
@@ -178,7 +170,6 @@ def read_size(how: Row, value: Any, _release: str) -> Outcome:
 
 
 def read_classes(_how: Row, value: Any, _release: str) -> Outcome:
-    """A class name, or a list of them."""
     if isinstance(value, str):
         return Outcome([value])
     names = list(value) if isinstance(value, (list, dict)) else None
@@ -188,7 +179,6 @@ def read_classes(_how: Row, value: Any, _release: str) -> Outcome:
 
 
 def read_mapping(_how: Row, value: Any, _release: str) -> Outcome:
-    """A mapping."""
     return Outcome(value) if isinstance(value, (dict, list)) else Outcome(None, "a mapping")
 
 
@@ -212,7 +202,6 @@ READERS: Mapping[str, Callable[[Row, Any, str], Outcome]] = {
 
 
 def fix(config: FsdpConfig, name: str, outcome: Outcome) -> Repair | None:
-    """The fix for a value."""
     return repair_of(config.at(name), config.value(name), outcome)
 
 
@@ -229,7 +218,6 @@ def unread(config: FsdpConfig) -> Iterator[tuple[str, str, Repair | None]]:
 
 
 def not_with_these(config: FsdpConfig, name: str) -> str:
-    """Why a key that the release knows is not looked at; empty if it is."""
     found = list(rows(config, name))
     if not found or any(holds(config, row) or is_open(config, row) for row in found) or name == "version":
         return ""
@@ -245,7 +233,6 @@ def not_with_these(config: FsdpConfig, name: str) -> str:
 
 
 def explanation(config: FsdpConfig, name: str, pointer: Pointer) -> tuple[str, Repair | None]:
-    """What to write in the place of a key that the release does not know."""
     known = transformers.for_release(config.release).fsdp_keys
     bare = name.removeprefix(PREFIX)
     if name.startswith(PREFIX) and bare in known and not config.strips:

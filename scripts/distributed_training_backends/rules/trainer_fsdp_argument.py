@@ -24,17 +24,14 @@ def new(targets: Targets) -> bool:
 
 
 def is_on(trainer: Document) -> bool:
-    """Tell whether the file switches FSDP on."""
     return bool(given(trainer).get("fsdp"))
 
 
 def words_of(value: Any) -> list[Any]:
-    """The words of the `fsdp` argument."""
     return value.split() if isinstance(value, str) else list(value) if isinstance(value, (list, dict)) else []
 
 
 def inside(trainer: Document, targets: Targets) -> FsdpConfig:
-    """The settings that stand among the arguments."""
     return FsdpConfig(trainer, ("fsdp_config",), targets.transformers, targets.accelerate, in_file=False)
 
 
@@ -53,7 +50,6 @@ def fsdp_argument(trainer: Document, targets: Targets) -> Iterator[Hit]:
 
 
 def refused_before(_trainer: Document, value: Any, targets: Targets) -> str:
-    """Why a release before 5.10 refuses the argument; empty if it does not."""
     words, options = words_of(value), transformers.for_release(targets.transformers).fsdp_options
     minor = transformers.nearest(targets.transformers)
     if isinstance(value, str):
@@ -73,7 +69,6 @@ def refused_before(_trainer: Document, value: Any, targets: Targets) -> str:
 
 
 def refused_since_5_10(trainer: Document, value: Any, targets: Targets) -> str:
-    """Why a release since 5.10 refuses the argument; empty if it does not."""
     options = transformers.for_release(targets.transformers).fsdp_options
     version = inside(trainer, targets).version
     for word in words_of(value) if isinstance(value, (str, list)) else ():
@@ -88,7 +83,6 @@ def refused_since_5_10(trainer: Document, value: Any, targets: Targets) -> str:
 
 
 def unknown_word(word: Any, options: tuple[str, ...]) -> str:
-    """Say that there is no such word."""
     return f"fsdp has no option {shown(word)}; it has {listing(options)}{did_you_mean(closest(str(word), options))}"
 
 
@@ -169,7 +163,6 @@ def fsdp_and_others(trainer: Document, targets: Targets) -> Iterator[Hit]:
 
 
 def refused_beside(trainer: Document, targets: Targets) -> Iterator[Hit]:
-    """What the Trainer refuses where one of the two is on."""
     only = value_of(trainer, "save_only_model", targets)
     config = inside(trainer, targets)
     if only and value_of(trainer, "load_best_model_at_end", targets):
@@ -208,7 +201,6 @@ def fsdp_as_text(trainer: Document) -> Iterator[Hit]:
 
 
 def translated(value: Any) -> str:
-    """The settings that the words stand for."""
     settings = {"shard_grad_op": "reshard_after_forward: false", "offload": "cpu_offload: true"}
     found = [settings[word] for word in words_of(value) if isinstance(word, str) and word in settings]
     return ", ".join(found) or "nothing more"

@@ -14,7 +14,6 @@ from .trainer_fsdp import FsdpConfig, fix, read_whole, refused, unread
 
 
 def of_file(fsdp_file: Document, targets: Targets) -> FsdpConfig:
-    """The settings of a lone file."""
     return FsdpConfig(fsdp_file, (), targets.transformers, targets.accelerate, in_file=True)
 
 
@@ -32,7 +31,6 @@ def fsdp_config_value(fsdp_file: Document, targets: Targets) -> Iterator[Hit]:
 
 
 def value_hits(config: FsdpConfig) -> Iterator[Hit]:
-    """What is refused, or taken for something else."""
     for name, outcome in refused(config):
         value = config.value(name)
         if outcome.slip:
@@ -56,7 +54,6 @@ def fsdp_config_conflict(fsdp_file: Document, targets: Targets) -> Iterator[Hit]
 
 
 def conflict_hits(config: FsdpConfig) -> Iterator[Hit]:
-    """Keys that exclude each other."""
     size = config.value("min_num_params", 0)
     classes = "transformer_layer_cls_to_wrap"
     if isinstance(size, (int, float)) and size > 0 and config.value(classes) is not None:
@@ -129,7 +126,6 @@ def fsdp_version_unknown(fsdp_file: Document, targets: Targets) -> Iterator[Hit]
 
 
 def version_hits(config: FsdpConfig) -> Iterator[Hit]:
-    """A version that there is not, or that is going."""
     number = read_whole({}, config.value("version"), "").meaning
     if number is not None and number not in (1, 2):
         yield Hit(config.at("version"), f"there is no FSDP version {number}: it is treated as FSDP1; write 2")

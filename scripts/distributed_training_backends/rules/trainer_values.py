@@ -37,14 +37,12 @@ def argument_value(trainer: Document, targets: Targets) -> Iterator[Hit]:
 
 
 def refused(row: Row, value: Any, targets: Targets) -> str:
-    """What a value should be; empty where it is taken."""
     if value is None and row.get("null"):
         return ""
     return READERS[row["read"]](row, value, targets)
 
 
 def refusal(document: Document, row: Row, expected: str, targets: Targets) -> Hit:
-    """Say what an argument should be."""
     name, value = row["argument"], document.get(row["argument"])
     near = meant(row, value, targets)
     at = document.value(name)
@@ -59,7 +57,6 @@ def refusal(document: Document, row: Row, expected: str, targets: Targets) -> Hi
 
 
 def meant(row: Row, value: Any, targets: Targets) -> Any:
-    """The value that was meant: a near word, or the number in a text."""
     if row["read"] == "enum":
         words = enum_words(row, targets)
         lower = {word.lower(): word for word in words}.get(str(value).lower())
@@ -71,7 +68,6 @@ def meant(row: Row, value: Any, targets: Targets) -> Any:
 
 
 def number_in(value: Any) -> int | float | None:
-    """The number that a text stands for."""
     if not isinstance(value, str):
         return None
     for kind in (int, float):
@@ -83,7 +79,6 @@ def number_in(value: Any) -> int | float | None:
 
 
 def enum_words(row: Row, targets: Targets) -> tuple[str, ...]:
-    """The words of an enumeration in a release."""
     return transformers.for_release(targets.transformers).enum(row["enum"])
 
 

@@ -41,7 +41,6 @@ class Row(NamedTuple):
 
 @cache
 def table() -> Mapping[str, tuple[Row, ...]]:
-    """All rows, by option."""
     rows: dict[str, list[Row]] = {}
     for item in load_json(DATA)["rows"]:
         row = Row(
@@ -63,12 +62,10 @@ def on_route(launch: Launch, option: str) -> list[Row]:
 
 
 def belongs(launch: Launch, routes: Sequence[str]) -> bool:
-    """Tell whether one of the routes is the file's."""
     return launch.route in routes or ("parallelism" in routes and launch.uses_parallelism)
 
 
 def active(launch: Launch, option: str) -> list[Row]:
-    """The rows by which the option is read in this file."""
     return [row for row in on_route(launch, option) if not unmet(launch, row)]
 
 
@@ -94,7 +91,6 @@ def is_refused(launch: Launch, option: str) -> bool:
 
 
 def holds(launch: Launch, option: str, condition: Condition) -> bool:
-    """Tell whether one condition is fulfilled."""
     if "given" in condition:
         given: bool = condition["given"]
         return (launch.value(option) is not None) is given
@@ -140,7 +136,6 @@ def value_hits(launch: Launch, prefixes: tuple[str, ...]) -> Iterator[Hit]:
 
 
 def hit_of(launch: Launch, row: Row, outcome: Outcome) -> Hit:
-    """Say what is wrong with one value."""
     value = launch.value(row.option)
     late = bool(row.how.get("late"))
     if not launch.given(row.option):
@@ -162,7 +157,6 @@ def refuser(launch: Launch, row: Row) -> str:
 
 
 def key_of(launch: Launch, option: str) -> str:
-    """The key as the file spells it."""
     pointer = launch.arguments[option].pointer
     return str(pointer[-1]) if pointer else option
 
@@ -203,14 +197,12 @@ def removal(launch: Launch, option: str) -> Repair | None:
 
 
 def takes_effect_anyway(launch: Launch, rows: Sequence[Row]) -> bool:
-    """Tell whether the value is what the option amounts to without the key."""
     value = launch.value(rows[0].option)
     harmless = [item for row in rows for item in row.how.get("harmless", ())]
     return value in harmless or same(value, default_of_option(rows[0].option, launch.release))
 
 
 def defect_hits(launch: Launch, routes: Sequence[str]) -> Iterator[Hit]:
-    """The known defects of the release that the settings of this file meet."""
     for item in load_json(DATA)["defects"]:
         if not set(routes) & set(item["routes"]) or not belongs(launch, item["routes"]):
             continue
@@ -220,7 +212,6 @@ def defect_hits(launch: Launch, routes: Sequence[str]) -> Iterator[Hit]:
 
 
 def why_unread(launch: Launch, rows: Sequence[Row]) -> str:
-    """Say under which conditions the option is read, and what the file has instead."""
     conditions = unmet(launch, rows[0])
     if not conditions:
         return str(rows[0].how.get("because", "passes it on, and nothing reads it"))
@@ -229,7 +220,6 @@ def why_unread(launch: Launch, rows: Sequence[Row]) -> str:
 
 
 def wanted(condition: Condition) -> str:
-    """Put a condition in words."""
     if "above" in condition:
         return f"above {condition['above']}"
     if "given" in condition:
@@ -239,11 +229,9 @@ def wanted(condition: Condition) -> str:
 
 
 def now(launch: Launch, option: str) -> str:
-    """The value that an option has, in words."""
     value = meaning(launch, option)
     return "not given" if value is None else shown_plainly(value)
 
 
 def shown_plainly(value: object) -> str:
-    """A value without quotation marks."""
     return value if isinstance(value, str) else shown(value)
