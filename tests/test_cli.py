@@ -32,23 +32,11 @@ def test_the_exit_status_tells_the_verdict(run: Run, text: str, status: int) -> 
     assert run("x.yaml")[0] == status
 
 
-def test_unreadable_beats_error(run: Run) -> None:
-    put("confg", "a.yaml")
-    put("limit", "b.yaml")
-    assert run("a.yaml", "b.yaml")[0] == 2
-
-
 def test_text_goes_to_stdout_alone(run: Run) -> None:
     put("a: confg\n")
     _, out, err = run("x.yaml")
     assert out.startswith("x.yaml:1:4: error[ACC001] confg is wrong\n 1 | a: confg\n   |    ^^^^^\n")
     assert err == ""
-
-
-def test_standard_input_is_read_for_a_dash(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a: confg\n")))
-    status, out, _ = run("-", "--output-format", "json")
-    assert (status, json.loads(out)["files"][0]["path"]) == (1, "-")
 
 
 def test_endless_input_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,20 +44,6 @@ def test_line_numbers_keep_the_gutter_straight() -> None:
     assert shown[3].startswith("     = see")
 
 
-@pytest.mark.parametrize(
-    ("least", "expected"),
-    [
-        (Severity.ERROR, ["error"]),
-        (Severity.WARNING, ["error", "warning"]),
-        (Severity.INFO, ["error", "warning", "info"]),
-    ],
-)
-def test_the_volume_decides_which_severities_are_shown(least: Severity, expected: list[str]) -> None:
-    findings = [finding(place(CONFIG, 0, 3), severity) for severity in Severity]
-    shown = text_of(*findings, least=least)
-    assert re.findall(r": (error|warning|info)\[", shown) == expected
-
-
 def test_hidden_hints_are_counted_in_the_summary() -> None:
     shown = text_of(finding(place(CONFIG, 0, 3), Severity.INFO))
     assert shown.startswith("No errors or warnings in 1 file; targets: ")
