@@ -6,6 +6,7 @@ Expected values were read off the real launcher (the oracle's `args` and routes)
 from typing import Any
 
 import pytest
+from tests.tables import table
 
 from distributed_training_backends.flow.effect import same
 from distributed_training_backends.flow.launch import Launch, launch_of, precision_pointer, route_of
@@ -25,22 +26,18 @@ def document(text: str) -> Document:
     return parse_yaml("config.yaml", text, "accelerate")
 
 
-@pytest.mark.parametrize(
-    ("kind", "release", "route"),
-    [
-        ("FSDP", "1.15.0", "fsdp"),
-        ("MULTI_XPU", "0.20.3", "simple"),
-        ("MULTI_XPU", "0.21.0", "multi_device"),
-        ("MULTI_CPU", "1.15.0", "simple"),
-        ("XLA", "1.15.0", "tpu"),
-        ("TPU", "1.15.0", None),
-        ("TPU", "0.27.2", "tpu"),
-        ("TP", "1.4.0", "tensor_parallel"),
-        ("TP", "1.10.0", None),
-        (False, "1.15.0", "simple"),
-        ("fsdp", "1.15.0", None),
-    ],
-)
+@table("""kind, release, route
+FSDP, 1.15.0, fsdp
+MULTI_XPU, 0.20.3, simple
+MULTI_XPU, 0.21.0, multi_device
+MULTI_CPU, 1.15.0, simple
+XLA, 1.15.0, tpu
+TPU, 1.15.0, ~
+TPU, 0.27.2, tpu
+TP, 1.4.0, tensor_parallel
+TP, 1.10.0, ~
+no, 1.15.0, simple
+fsdp, 1.15.0, ~""")
 def test_distributed_type_decides_the_launcher(kind: object, release: str, route: str | None) -> None:
     assert route_of(kind, release) == route
 
@@ -81,33 +78,34 @@ def test_num_processes_is_one_for_no() -> None:
     assert launch("distributed_type: NO\n").value("num_processes") == -1
 
 
-@pytest.mark.parametrize(("launcher", "elastic"), [("standard", True), ("pdsh", False), (None, False)])
+@table("""launcher, elastic
+standard, yes
+pdsh, no
+~, no""")
 def test_several_machines_with_deepspeed(launcher: str | None, elastic: bool) -> None:
     block = f"deepspeed_config:\n  deepspeed_multinode_launcher: {launcher}\n" if launcher else ""
     merged = launch(f"distributed_type: DEEPSPEED\nnum_machines: 2\nnum_processes: 16\n{block}")
     assert merged.elastic is elastic
 
 
-@pytest.mark.parametrize(
-    ("text", "option", "read"),
-    [
-        ("distributed_type: MULTI_GPU\nnum_processes: 4\nmachine_rank: 0\n", "machine_rank", False),
-        ("distributed_type: MULTI_GPU\nnum_processes: 4\nnum_machines: 2\n", "machine_rank", True),
-        ("distributed_type: FSDP\nnum_processes: 4\n", "fsdp_offload_params", True),
-        ("distributed_type: MULTI_GPU\nnum_processes: 4\n", "fsdp_offload_params", False),
-        ("distributed_type: DEEPSPEED\nnum_processes: 4\n", "offload_param_nvme_path", False),
-        ("distributed_type: DEEPSPEED\nnum_processes: 4\n", "dynamo_backend", True),
-        ("distributed_type: DEEPSPEED\nnum_processes: 4\n", "dynamo_mode", False),
-    ],
-)
+@table(r"""text, option, read
+"distributed_type: MULTI_GPU\nnum_processes: 4\nmachine_rank: 0\n", machine_rank, no
+"distributed_type: MULTI_GPU\nnum_processes: 4\nnum_machines: 2\n", machine_rank, yes
+"distributed_type: FSDP\nnum_processes: 4\n", fsdp_offload_params, yes
+"distributed_type: MULTI_GPU\nnum_processes: 4\n", fsdp_offload_params, no
+"distributed_type: DEEPSPEED\nnum_processes: 4\n", offload_param_nvme_path, no
+"distributed_type: DEEPSPEED\nnum_processes: 4\n", dynamo_backend, yes
+"distributed_type: DEEPSPEED\nnum_processes: 4\n", dynamo_mode, no""")
 def test_which_options_a_launcher_reads(text: str, option: str, read: bool) -> None:
     assert is_read(launch(text), option) is read
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "equal"),
-    [("no", False, True), ("False", None, True), (1, "1", True), ("FULL_SHARD", "full_shard", True), (0, None, False)],
-)
+@table("""one, other, equal
+'no', no, yes
+'False', ~, yes
+1, '1', yes
+FULL_SHARD, full_shard, yes
+0, ~, no""")
 def test_spellings_of_the_same_thing(one: object, other: object, equal: bool) -> None:
     assert same(one, other) is equal
 

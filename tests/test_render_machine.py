@@ -27,12 +27,8 @@ TEXTS = st.text(st.one_of(st.sampled_from("%\r\n:,;=\x1b\u2028\ud800'\"\\{}[]()"
 class RuleStub:
     """A rule as lists show it."""
 
-    code, name, summary, page = (
-        "ACC001",
-        "unknown-key",
-        "A key that nobody knows.",
-        "references/rules/accelerate.md#acc001",
-    )
+    code, name, summary = "ACC001", "unknown-key", "A key that nobody knows."
+    page = "references/rules/accelerate.md#acc001"
     severities = (("error", "*"), ("warning", "..0.30.0"))
 
 
@@ -82,7 +78,7 @@ def sample() -> Report:
 
 def test_json_has_the_published_shape_in_the_published_order() -> None:
     written = render(report(file_report(CONFIG, misspelt())), "json")
-    assert valid_report(written) == {
+    expected = {
         "version": 1,
         "targets": {"accelerate": "1.15.0", "deepspeed": "0.19.8", "transformers": "5.24.0", "torch": "2.13.0"},
         "files": [
@@ -113,12 +109,7 @@ def test_json_has_the_published_shape_in_the_published_order() -> None:
         ],
         "summary": {"files": 1, "errors": 1, "warnings": 0, "infos": 0},
     }
-    keys = re.findall(r'^ *"(\w+)":', written, re.MULTILINE)
-    assert " ".join(keys) == (
-        "version targets accelerate deepspeed transformers torch files path kind verdict findings "
-        "code name severity message pointer line column end_line end_column "
-        "fix applicability title edits start end text reference summary files errors warnings infos"
-    )
+    assert json.dumps(valid_report(written)) == json.dumps(expected)  # in that order
 
 
 def test_json_tells_everything_whatever_the_volume() -> None:

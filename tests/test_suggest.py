@@ -6,6 +6,7 @@ from functools import cache
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import table
 
 from distributed_training_backends.rules.suggest import closest, edit_distance, listing, shown
 
@@ -37,17 +38,13 @@ def test_nearest_candidate_is_the_one_by_definition(candidates: list[str], word:
     assert closest(word, candidates) == expected
 
 
-@pytest.mark.parametrize(
-    ("word", "found"),
-    [
-        ("fsdp_confg", "fsdp_config"),
-        ("mixed-precision", "mixed_precision"),
-        ("MIXED_PRECISION", "mixed_precision"),
-        ("num_proceses", "num_processes"),
-        ("learning_rate", None),
-        ("ab", None),
-    ],
-)
+@table("""word, found
+fsdp_confg, fsdp_config
+mixed-precision, mixed_precision
+MIXED_PRECISION, mixed_precision
+num_proceses, num_processes
+learning_rate, ~
+ab, ~""")
 def test_near_misses(word: str, found: str | None) -> None:
     assert closest(word, ["fsdp_config", "mixed_precision", "num_processes", "num_machines"]) == found
 
@@ -62,7 +59,12 @@ def test_lists() -> None:
     assert listing(range(16)).endswith("13 and 2 more")
 
 
-@pytest.mark.parametrize(("value", "text"), [(None, "null"), (True, "true"), ("a", '"a"'), (3, "3"), ([1], "[1]")])
+@table("""value, text
+~, 'null'
+yes, 'true'
+a, '"a"'
+3, '3'
+[1], '[1]'""")
 def test_values_in_messages(value: object, text: str) -> None:
     assert shown(value) == text
 

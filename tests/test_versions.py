@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tables import table
 
 from distributed_training_backends.versions import (
     InvalidReleaseError,
@@ -46,20 +47,16 @@ def test_spans_follow_the_order_of_numbers(first: tuple[int, ...], last: tuple[i
     assert in_span(texts[2], None, None)
 
 
-@pytest.mark.parametrize(
-    ("spans", "release", "covered"),
-    [
-        ("*", "0.20.0", True),
-        ("1.6.0..", "1.10.0", True),
-        ("1.6.0..", "1.5.2", False),
-        ("..0.33.0", "0.33.0", True),
-        ("..0.33.0", "0.34.0", False),
-        ("0.29.0..0.30.0,0.34.0..", "0.31.0", False),
-        ("0.29.0..0.30.0,0.34.0..", "1.0.0", True),
-        ("1.4.0", "1.4.0", True),
-        ("1.4.0", "1.5.0", False),
-    ],
-)
+@table("""spans, release, covered
+'*', 0.20.0, yes
+1.6.0.., 1.10.0, yes
+1.6.0.., 1.5.2, no
+..0.33.0, 0.33.0, yes
+..0.33.0, 0.34.0, no
+'0.29.0..0.30.0,0.34.0..', 0.31.0, no
+'0.29.0..0.30.0,0.34.0..', 1.0.0, yes
+1.4.0, 1.4.0, yes
+1.4.0, 1.5.0, no""")
 def test_spans_as_rules_write_them(spans: str, release: str, covered: bool) -> None:
     assert covers(spans, release) is covered
 
@@ -72,15 +69,11 @@ def test_knowledge_of_a_release_holds_until_the_next() -> None:
     assert newest(known) == "1.10.1"
 
 
-@pytest.mark.parametrize(
-    ("first", "last", "words"),
-    [
-        ("1.6.0", None, "since 1.6.0"),
-        (None, "1.12.0", "until 1.12.0"),
-        ("1.4.0", "1.6.0", "1.4.0 to 1.6.0"),
-        ("1.4.0", "1.4.0", "in 1.4.0"),
-        (None, None, "in every release"),
-    ],
-)
+@table("""first, last, words
+1.6.0, ~, since 1.6.0
+~, 1.12.0, until 1.12.0
+1.4.0, 1.6.0, 1.4.0 to 1.6.0
+1.4.0, 1.4.0, in 1.4.0
+~, ~, in every release""")
 def test_spans_in_words(first: str | None, last: str | None, words: str) -> None:
     assert describe(first, last) == words
