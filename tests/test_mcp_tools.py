@@ -113,13 +113,6 @@ async def test_a_deepspeed_file_is_judged_with_the_config_that_names_it(client: 
     assert [finding["code"] for finding in alone["findings"]] == ["XCF002"]
 
 
-async def test_a_script_is_judged_with_its_config(client: Client) -> None:
-    script = "from accelerate import Accelerator\nAccelerator(mixed_precision='fp16', fp16=True)\n"
-    config = "distributed_type: MULTI_GPU\nnum_processes: 8\nmixed_precision: bf16\n"
-    found = (await call(client, "validate_config", {"config": config, "python": script}))["findings"]
-    assert [(one["code"], one["file"]) for one in found] == [("PYS001", "python"), ("XCF031", "python")]
-
-
 async def test_a_deepspeed_file_that_nothing_names_is_judged_on_its_own(client: Client) -> None:
     answer = await judged(client, CLEAN, deepspeed_config=DEEPSPEED)
     assert {finding["file"] for finding in answer["findings"]} == {"deepspeed_config"}

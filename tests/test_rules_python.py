@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp.client import Client
+from mcp_server.app import server
+from tests.mcp_calls import call
 
 from distributed_training_backends import api
 from distributed_training_backends.model import Context, Finding
@@ -160,6 +163,14 @@ def test_a_renamed_argument_is_mended_where_the_name_stands() -> None:
     mended = code[: edit.start] + edit.text + code[edit.end :]
     assert mended.endswith("gradient_accumulation_steps=2)\n")
     assert findings(mended) == []
+
+
+@pytest.mark.anyio
+async def test_the_mcp_tool_takes_a_script_beside_the_config() -> None:
+    async with Client(server()) as client:
+        given = {"config": DDP, "python": f"{PYTHON}Accelerator(mixed_precision='fp16', fp16=True)\n"}
+        found = (await call(client, "validate_config", given))["findings"]
+    assert [(one["code"], one["file"]) for one in found] == [("PYS001", "python"), ("XCF031", "python")]
 
 
 def test_every_call_of_one_script_is_judged() -> None:

@@ -60,11 +60,9 @@ class Call:
 
     @property
     def parameters(self) -> Mapping[str, api.Parameter]:
-        """What the release takes; empty where it has no such class."""
         return api.parameters(self.name, self.script.release)
 
     def at(self, name: str = "", part: Literal["key", "value"] = "value") -> At:
-        """Point at an argument, or at the name of what is called."""
         if not name or name not in self.given:
             return At(self.script.document, ("calls", self.place), "key")
         path = self._places.get(name, ("arguments", name))
@@ -111,17 +109,14 @@ class Script:
 
     @property
     def launched(self) -> bool:
-        """Tell whether the variables that the launcher sets are known."""
         return self.launch is not None or self.context.launched
 
     @cached_property
     def calls(self) -> list[Call]:
-        """Every call of a class or function that is known here, in the order of the text."""
         return [Call(self, place) for place in range(len(self.document.data["calls"]))]
 
     @cached_property
     def nodes(self) -> list[dict[Pointer, Node]]:
-        """Where the entries of each call stand."""
         found: list[dict[Pointer, Node]] = [{} for _ in self.calls]
         for pointer, node in self.document.nodes.items():
             if pointer[0] == "calls" and isinstance(pointer[1], int):
@@ -129,11 +124,9 @@ class Script:
         return found
 
     def of(self, *names: str) -> Iterator[Call]:
-        """The calls of some classes or functions."""
         return (call for call in self.calls if call.name in names)
 
     def made_by(self, value: Any) -> Call | None:
-        """The call that makes an object."""
         return self.calls[value.call] if isinstance(value, Made) else None
 
     @cached_property
@@ -187,7 +180,6 @@ def positional(name: str, release: str) -> tuple[str, ...]:
 
 
 def typed(value: Any, kind: str) -> Any:
-    """The text of a variable as a field of this type has it."""
     if not isinstance(value, str):
         return value
     if "int" in kind and value.isascii() and value.isdigit():

@@ -34,7 +34,6 @@ class Part(NamedTuple):
     left_out: tuple[str, ...] = ()
 
     def gives(self, code: str) -> bool:
-        """Tell whether a finding of this run counts."""
         return (code in SINGLE) is self.single and code not in NEVER and not code.startswith(self.left_out)
 
 
@@ -54,7 +53,6 @@ class Partly(dict[Any, Any]):
         return super().__getitem__(key)
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The value of a key, if it is known."""
         self._checked(key)
         return super().get(key, default)
 
@@ -64,13 +62,11 @@ class Partly(dict[Any, Any]):
         return super().__contains__(key)
 
     def values(self) -> Any:
-        """All values, if they are known."""
         if self.open or any(value is OPEN for value in super().values()):
             raise OpenValueError
         return super().values()
 
     def items(self) -> Any:
-        """All entries, if they are known."""
         self.values()
         return super().items()
 
@@ -104,7 +100,6 @@ def trainer_parts(call: Call, targets: Targets, context: Context) -> Iterator[Pa
 
 
 def plugin_parts(call: Call, script: Script) -> Iterator[Part]:
-    """The DeepSpeed settings of one plugin."""
     base = (*call.at("hf_ds_config").pointer,)
     left_out = FILLED_LATER if "deepspeed_config[" in script.document.text else ()
     for single in (True, False):
@@ -130,7 +125,6 @@ def part_of(call: Call, base: Pointer, kind: Kind, known_only: bool, open_: bool
 
 
 def is_there(data: Any, pointer: Pointer) -> bool:
-    """Tell whether there is an entry at a pointer."""
     for step in pointer:
         try:
             data = data[step]
@@ -145,7 +139,6 @@ def is_open(value: Any) -> bool:
 
 
 def known(value: Any) -> Any:
-    """A value without the entries that are open."""
     if not isinstance(value, dict):
         return value
     return {key: known(item) for key, item in value.items() if not is_open(item)}

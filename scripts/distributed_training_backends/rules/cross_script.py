@@ -23,7 +23,6 @@ NUMBERED = {"sharding_strategy": "FSDP_SHARDING_STRATEGY", "backward_prefetch": 
 
 
 def there(launch: Launch, place: Place | None) -> tuple[At, ...]:
-    """The place of a launcher's setting, in the file or the command."""
     documents = [launch.document, *([launch.command.document] if launch.command else [])]
     return tuple(one.stretch(place.extent) for one in documents if place is not None and one.path == place.path)[:1]
 
@@ -119,7 +118,6 @@ def plugin_of_another_backend(script: Script, beside: Launch) -> Iterator[Hit]:
 
 
 def placed(script: Script, name: str, text: str, launch: Launch) -> Hit:
-    """A hit at the argument of `Accelerator`, and at the launcher's type."""
     call = next(one for one in script.of("Accelerator") if name in one.given or f"{name}s" in one.given)
     return Hit(call.at(name if name in call.given else f"{name}s"), text, related=(launch.at("distributed_type"),))
 

@@ -17,7 +17,6 @@ from .trainer_arguments import KIND, known_arguments
 
 
 def judged(script: Script) -> Iterator[Call]:
-    """The calls of Accelerate's own that the release has."""
     return (call for call in script.calls if call.module == "accelerate" and call.parameters)
 
 
@@ -58,7 +57,6 @@ def unknown_argument(script: Script) -> Iterator[Hit]:
 
 
 def unexpected(call: Call) -> list[str]:
-    """The arguments that the release does not take."""
     takes_any = any(name.startswith("**") for name in call.parameters)
     return [] if takes_any else [name for name in call.given if name not in call.parameters]
 
@@ -72,7 +70,6 @@ def owners_spans(owner: str, name: str) -> list[tuple[str, str | None]]:
 
 
 def misnamed(call: Call, name: str) -> Hit:
-    """Say that there is no such argument, and which was meant."""
     at = call.at(name, "key")
     text = f"{call.name} has no argument {named(name)}, and Python refuses the call"
     if advice := load_json(DATA)["instead"].get(call.name, {}).get(name):
@@ -121,7 +118,6 @@ def class_of_another_release(script: Script) -> Iterator[Hit]:
 
 
 def class_spans(owner: str) -> list[tuple[str, str | None]]:
-    """The releases that have a class: those that have any parameter of it."""
     releases = [one for one in knowledge.RELEASES if owner in api.owners(one)]
     if not releases:
         return []
@@ -155,7 +151,6 @@ def arguments_do_not_fit(script: Script) -> Iterator[Hit]:
 
 
 def has_varying(call: Call) -> bool:
-    """Tell whether a function takes any number of arguments."""
     return any(name.startswith("*") for name in call.parameters)
 
 

@@ -35,7 +35,6 @@ def read(row: Row, value: Any, call: Call) -> Reading:
 
 
 def words_of(row: Row, call: Call) -> list[Any]:
-    """The words that a release takes."""
     known = knowledge.for_release(call.script.release)
     found: list[Any] = list(row.get("more", ()))
     if "enum" in row:
@@ -48,13 +47,11 @@ def words_of(row: Row, call: Call) -> list[Any]:
 
 
 def folded(text: str, row: Row) -> str:
-    """A text as the library compares it."""
     fold = row.get("fold")
     return text.upper() if fold == "upper" else text.lower() if fold == "lower" else text
 
 
 def read_words(row: Row, value: Any, call: Call) -> Reading:
-    """A word of a list, or its number where the row says so."""
     words = words_of(row, call)
     if not words or isinstance(value, (Symbol, Made)):
         return TAKEN
@@ -79,7 +76,6 @@ def near(value: Any, words: Iterable[Any]) -> str | None:
 
 
 def read_allowed(row: Row, value: Any, call: Call) -> Reading:
-    """The values that the class checks for, as extracted from its source."""
     words = call.parameters[row["name"]].allowed
     if not words or isinstance(value, (Symbol, Made)):
         return TAKEN
@@ -88,7 +84,6 @@ def read_allowed(row: Row, value: Any, call: Call) -> Reading:
 
 
 def read_trackers(_row: Row, value: Any, call: Call) -> Reading:
-    """Names of trackers, one or a list of them, or objects."""
     words = [*knowledge.for_release(call.script.release).enum("LoggerType").values()]
     for one in value if isinstance(value, list) else [value]:
         if type(one) is str and one not in words:
@@ -97,7 +92,6 @@ def read_trackers(_row: Row, value: Any, call: Call) -> Reading:
 
 
 def read_list(row: Row, value: Any, call: Call) -> Reading:
-    """A list of words."""
     words = words_of(row, call)
     if isinstance(value, list) and any(type(one) is str and one not in words for one in value):
         return Reading(f"a list of {listing(words)}")
@@ -105,7 +99,6 @@ def read_list(row: Row, value: Any, call: Call) -> Reading:
 
 
 def read_whole(_row: Row, value: Any, _call: Call) -> Reading:
-    """What int() of its text takes."""
     if isinstance(value, (Symbol, Made)):
         return TAKEN
     try:
@@ -116,7 +109,6 @@ def read_whole(_row: Row, value: Any, _call: Call) -> Reading:
 
 
 def read_integer(row: Row, value: Any, _call: Call) -> Reading:
-    """A number, of at least so much."""
     if isinstance(value, (Symbol, Made)):
         return TAKEN
     fits = isinstance(value, (int, float)) and value >= row["least"]
@@ -124,13 +116,11 @@ def read_integer(row: Row, value: Any, _call: Call) -> Reading:
 
 
 def read_truth(_row: Row, value: Any, _call: Call) -> Reading:
-    """True or False, or a word for one of them."""
     words = isinstance(value, str) and value.lower() in (*TRUE_WORDS, *FALSE_WORDS)
     return TAKEN if isinstance(value, bool) or words else Reading("True or False")
 
 
 def read_object(row: Row, value: Any, _call: Call) -> Reading:
-    """An object of another library, or a plain value of these types."""
     kinds = tuple(TYPES[name] for name in row.get("or", ()))
     plain_value = isinstance(value, (str, int, float, list, dict, Made)) and not isinstance(value, Symbol)
     return Reading(row["what"]) if plain_value and not isinstance(value, kinds) else TAKEN

@@ -21,7 +21,6 @@ WITH_FOLDER = ("tensorboard", "aim")
 
 
 def handlers(call: Call) -> list[Any]:
-    """The handlers that a call passes, as far as they are known."""
     value = call.given.get("kwargs_handlers")
     return value if isinstance(value, list) else []
 
@@ -42,14 +41,12 @@ def handlers_refused(script: Script) -> Iterator[Hit]:
 
 
 def wrong_list(value: Any) -> str:
-    """What is wrong with the list itself."""
     if value is None or value is OPEN or isinstance(value, list):
         return ""
     return f"kwargs_handlers is {written(value)}, and should be a list of handlers"
 
 
 def wrong_handlers(found: list[Any], release: str) -> Iterator[str]:
-    """What is wrong with the handlers of a list."""
     names = [one.name for one in found if isinstance(one, Made)]
     for one in found:
         if one is OPEN or (isinstance(one, Made) and one.name in HANDLERS):
@@ -103,7 +100,6 @@ def tracker_without_folder(script: Script) -> Iterator[Hit]:
 
 
 def may_have_folder(call: Call, script: Script) -> bool:
-    """Tell whether a call gives a folder for logs, or may give one."""
     if any(call.given.get(name) is not None for name in ("project_dir", "logging_dir")):
         return True
     made = script.made_by(call.given.get("project_config"))
@@ -157,7 +153,6 @@ def saved_by_one_process(script: Script) -> Iterator[Hit]:
 
 
 def zero_stage(script: Script) -> Any:
-    """The ZeRO stage, as far as it is known."""
     plugin = script.wrappers.get("deepspeed_plugin")
     if plugin is not None:
         return plugin.field("zero_stage").value if "hf_ds_config" not in plugin.given else OPEN
@@ -217,7 +212,6 @@ def prepare_refused(script: Script) -> Iterator[Hit]:
 
 
 def is_fsdp2(script: Script) -> bool:
-    """Tell whether FSDP2 wraps the models for sure."""
     if script.backend != "fsdp" or not in_span(script.release, "1.6.0", None):
         return False
     plugin = script.wrappers.get("fsdp_plugin")

@@ -42,7 +42,6 @@ def assumptions(call: Call, conditions: Mapping[str, Mapping[str, Any]]) -> list
 
 
 def holds(field: Field, call: Call, what: str, wanted: Any) -> bool:
-    """Tell whether one condition holds."""
     value = plain(field.value, call.script.release)
     if what == "given":
         given = field.given and field.value is not None

@@ -18,7 +18,6 @@ QUANTIZATION = "BnbQuantizationConfig"
 
 
 def written(value: Any) -> str:
-    """A value as Python writes it, cut to a sensible length."""
     if isinstance(value, Made):
         return f"{value.name}(…)"
     if isinstance(value, str):
@@ -45,7 +44,6 @@ def argument_value(script: Script) -> Iterator[Hit]:
 
 
 def refusals(row: Row, call: Call, refusal: str) -> Iterator[Hit]:
-    """What is to be said of one argument, if the call gives it."""
     name = row["name"]
     unless = assumptions(call, row.get("when", {}))
     if name not in call.given or unless is None:
@@ -64,7 +62,6 @@ def variables(call: Call, name: str) -> tuple[str, ...]:
 
 
 def misread(call: Call, name: str, found: Reading, refusal: str) -> Hit:
-    """Say what an argument should be."""
     text = misfit(f"{name}={written(call.given[name])}", found.expected, refusal)
     return Hit(call.at(name), text + did_you_mean(found.near))
 
@@ -105,7 +102,6 @@ def not_the_object(script: Script) -> Iterator[Hit]:
 
 
 def fits(row: Row, value: Any, script: Script) -> bool:
-    """Tell whether a value is an object of the class, or may be one."""
     if isinstance(value, dict) and value and "mapping" in row and covers(row["mapping"], script.release):
         return all(one is OPEN or fits({"class": row["class"]}, one, script) for one in value.values())
     if isinstance(value, Made):
@@ -129,7 +125,6 @@ def refused_together(script: Script) -> Iterator[Hit]:
 
 
 def takes_all(call: Call, row: Row) -> bool:
-    """Tell whether the release has all arguments that a row speaks of."""
     return all(name in call.parameters for name in row["when"])
 
 

@@ -24,7 +24,6 @@ class Code(NamedTuple):
     places: array[int] | None = None
 
     def extent(self, start: int, end: int) -> Extent:
-        """Where a stretch of the code stands in the file."""
         if self.places is None:
             return Extent(start, end)
         last = self.places[end - 1] + 1 if end > start else self.places[start]
@@ -93,7 +92,6 @@ def blanked(code: str) -> str:
 
 
 def _joined(code: str) -> str:
-    """A magic line that goes on below takes those lines with it."""
     return re.sub(r"(?m)^[ \t]*[!%](?:[^\n]*\\\n)+[^\n]*", _shortened, code)
 
 

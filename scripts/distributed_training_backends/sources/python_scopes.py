@@ -42,14 +42,12 @@ class Scope:
 
     @property
     def module(self) -> Scope:
-        """The outermost scope."""
         scope = self
         while scope.parent is not None:
             scope = scope.parent
         return scope
 
     def bind(self, name: str, binding: Binding | None = None) -> None:
-        """Note a binding in the scope to which the name belongs."""
         self.elsewhere.get(name, self).names.setdefault(name, []).append(binding or Binding())
 
     def owner(self, name: str) -> Scope | None:
@@ -62,7 +60,6 @@ class Scope:
         return None
 
     def bindings(self, name: str) -> list[Binding]:
-        """Every binding of a name that is seen from here."""
         owner = self.owner(name)
         return owner.names[name] if owner else []
 
@@ -198,7 +195,6 @@ class Walk:
 
 
 def words(node: ast.AST) -> str:
-    """The names in an expression."""
     found = (getattr(one, "attr", "") or getattr(one, "id", "") for one in ast.walk(node))
     return " ".join(filter(None, found))
 
@@ -216,12 +212,10 @@ def asks_for_main(test: ast.expr) -> bool | None:
 
 
 def swallows(handler: ast.ExceptHandler) -> bool:
-    """Tell whether a handler goes on as if nothing had been."""
     return not any(isinstance(one, ast.Raise) for one in ast.walk(handler))
 
 
 def mark(node: ast.expr, scope: Scope) -> None:
-    """Note that what a name stands for may change."""
     while isinstance(node, (ast.Subscript, ast.Attribute)):
         node = node.value
     if isinstance(node, ast.Name):
@@ -268,7 +262,6 @@ def imported(name: str, scope: Scope) -> str:
 
 
 def is_none(binding: Binding) -> bool:
-    """Tell whether a binding is `name = None`."""
     return isinstance(binding.value, ast.Constant) and binding.value.value is None
 
 

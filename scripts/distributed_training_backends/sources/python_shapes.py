@@ -22,7 +22,6 @@ def shape(node: ast.expr, scope: Scope, modules: frozenset[str]) -> str:
 
 
 def made(node: ast.expr, scope: Scope, modules: frozenset[str]) -> str:
-    """What a call makes."""
     if not isinstance(node, ast.Call):
         return ""
     function = node.func

@@ -77,7 +77,6 @@ def _refusal(code: Code, error: SyntaxError) -> LimitError:
 
 
 def line_starts(text: str) -> list[int]:
-    """Where the lines of a text begin, as Python counts them."""
     return [0, *(found.end() for found in re.finditer(r"\r\n?|\n", text))]
 
 
@@ -95,7 +94,6 @@ class Positions:
         self._bytes: dict[int, list[int]] = {}
 
     def offset(self, line: int, column: int) -> int:
-        """The code point at a byte of a line."""
         start = self.starts[line - 1]
         if line not in self._bytes:
             text = _line(self.code.text, self.starts, line)
@@ -104,7 +102,6 @@ class Positions:
         return start + (bisect_right(places, column) - 1 if places else column)
 
     def extent(self, node: Any) -> Extent:
-        """Where a node stands in the file."""
         start = self.offset(node.lineno, node.col_offset)
         return self.code.extent(start, self.offset(node.end_lineno, node.end_col_offset))
 
@@ -137,7 +134,6 @@ class _Reader:
         return any(TRAINING.fullmatch(dotted_name(base, scope).rpartition(".")[2]) for base in node.bases)
 
     def _name(self, seen: Seen) -> tuple[str, str] | None:
-        """The library and the name of what is called, if it is one of those that are known."""
         function = seen.node.func if isinstance(seen.node, ast.Call) else seen.node
         dotted = dotted_name(function, seen.scope)
         root, _, name = dotted.partition(".")[0], "", dotted.rpartition(".")[2]
@@ -211,7 +207,6 @@ class _Reader:
         return found, complete
 
     def _members(self) -> Iterator[dict[str, Any]]:
-        """The members of Accelerate's enumerations that the script names."""
         place = 0
         for seen in self.walk.attributes:
             node = seen.node
@@ -225,7 +220,6 @@ class _Reader:
 
 
 def is_module(node: ast.ClassDef, scope: Scope) -> bool:
-    """Tell whether a class is a module of torch, or a model of Transformers."""
     names = [dotted_name(base, scope) for base in node.bases]
     return any(name.endswith((".Module", ".PreTrainedModel")) for name in names)
 

@@ -37,14 +37,12 @@ class Symbol(str):
 
     @classmethod
     def of(cls, dotted: str) -> Symbol:
-        """Make one of a dotted name."""
         found = cls(dotted.rpartition(".")[2])
         found.dotted = dotted
         return found
 
     @property
     def owner(self) -> str:
-        """What it is a member of: "DynamoBackend"."""
         return self.dotted.split(".")[-2]
 
 
@@ -58,7 +56,6 @@ class Values:
         self.budget = MAX_NODES
 
     def note(self, pointer: Pointer, value: ast.AST, key: Extent | None = None) -> None:
-        """Note where an entry stands."""
         self.nodes[pointer] = Node(key, self.extent(value))
 
     def value(self, node: ast.expr, scope: Scope, pointer: Pointer, depth: int = 0) -> Any:
@@ -139,32 +136,27 @@ class Values:
 
 
 def keywords(node: ast.Call, extent: Callable[[ast.AST], Extent]) -> Iterator[tuple[ast.keyword, Extent]]:
-    """The keywords of a call, each with the extent of its name."""
     for keyword in node.keywords:
         start = extent(keyword).start
         yield keyword, Extent(start, start + len(keyword.arg or "**"))
 
 
 def is_changed(step: tuple[ast.expr, Scope]) -> bool:
-    """Tell whether what a name stands for may be changed on the way."""
     node, scope = step
     owner = scope.owner(node.id) if isinstance(node, ast.Name) else None
     return owner is not None and isinstance(node, ast.Name) and node.id in owner.changed
 
 
 def member(node: ast.expr, scope: Scope) -> Any:
-    """A name of one of the libraries; OPEN for any other."""
     dotted = dotted_name(node, scope)
     return Symbol.of(dotted) if dotted.split(".")[0] in _LIBRARIES and "." in dotted else OPEN
 
 
 def is_number(value: object) -> bool:
-    """Tell whether a value can be worked with; True and False can."""
     return isinstance(value, (int, float))
 
 
 def signed(sign: ast.unaryop, value: Any) -> Any:
-    """A value behind a sign or `not`."""
     if isinstance(sign, ast.Not):
         plain = value is None or isinstance(value, (int, float, list, dict)) or type(value) is str
         return not value if plain else OPEN
@@ -174,7 +166,6 @@ def signed(sign: ast.unaryop, value: Any) -> Any:
 
 
 def worked_out(sign: ast.operator, left: Any, right: Any) -> Any:
-    """Two numbers, or two texts, put together."""
     if type(left) is str and type(right) is str and isinstance(sign, ast.Add):
         return left + right if len(left) + len(right) <= MAX_NODES else OPEN
     if not is_number(left) or not is_number(right):
