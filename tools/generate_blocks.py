@@ -98,10 +98,10 @@ def signs() -> str:
     for one in causes.signatures():
         counts[one.family] += one.level != causes.CONSEQUENCE
     rows = [
-        f"| {code} {one.name} | {counts[code]} | `{one.reference.removeprefix('references/')}` |"
+        f"|{code} {one.name}|{counts[code]}|`{one.reference.removeprefix('references/')}`|"
         for code, one in causes.families().items()
     ]
-    return "\n".join(("| family | causes | section |", "|---|---:|---|", *rows)) + "\n"
+    return "\n".join(("|family|causes|section|", "|---|---:|---|", *rows)) + "\n"
 
 
 def agreement() -> str:

@@ -97,9 +97,9 @@ def table(results: list[Outcome]) -> str:
     rows["all"] = first
     for group, label in GROUPS.items():
         rows[label] = [outcome for outcome in results if outcome.question.group == group]
-    lines = ["| query | questions | right section first | within three |", "|---|---:|---:|---:|"]
+    lines = ["|query|questions|right section first|within three|", "|---|---:|---:|---:|"]
     for label, row in rows.items():
-        lines.append("| {} | {} | {:.0f} % | {:.0f} % |".format(label, len(row), *shares(row)))
+        lines.append("|{}|{}|{:.0f} %|{:.0f} %|".format(label, len(row), *shares(row)))
     return "\n".join(lines) + "\n"
 
 

@@ -47,7 +47,7 @@ def table(title: str, rows: Sequence[Row], key: Callable[[Row], Any], name: Call
         groups.setdefault(name(row), []).append(row)
     if not groups:
         return ""
-    head = f"| {title} | compared | agree | false errors | missed | left out | agreement |"
+    head = f"|{title}|compared|agree|false errors|missed|left out|agreement|"
     lines = [line(label, members) for label, members in groups.items()]
     return "\n".join([head, "|---|---:|---:|---:|---:|---:|---:|", *lines]) + "\n"
 
@@ -57,7 +57,7 @@ def line(label: str, rows: Iterable[Row]) -> str:
     compared = sum(count.values()) - count["left out"]
     share = f"{100 * count['agree'] / compared:.1f} %" if compared else "n/a"
     numbers = [compared, *(count[outcome] for outcome in OUTCOMES)]
-    return f"| {label} | {' | '.join(str(number) for number in numbers)} | {share} |"
+    return f"|{label}|{'|'.join(map(str, numbers))}|{share}|"
 
 
 def release_name(row: Row) -> str:

@@ -205,7 +205,7 @@ def test_disagreements_are_grouped_by_reason() -> None:
 def test_table_counts() -> None:
     rows = [row("rejected", "accepted"), row("accepted", "accepted"), row("undecided", "accepted")]
     page = tables.markdown(rows, "7")
-    assert "| Accelerate 1.15.0 | 2 | 1 | 0 | 1 | 1 | 50.0 % |" in page
+    assert "|Accelerate 1.15.0|2|1|0|1|1|50.0 %|" in page
     assert "- missed, accelerate, 1 in 1.15.0: not explained yet: ValueError in accelerate/a.py:f" in page
     assert "seed 7." in page.split("\n## ")[0]
 
