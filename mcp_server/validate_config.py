@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import accumulate
-from typing import Any
+from typing import Any, Literal
 
 from distributed_training_backends import api
 from distributed_training_backends.mending import settle
@@ -19,8 +19,15 @@ from distributed_training_backends.render.style import counted
 from .shared import BUDGETS, VERSIONS, about, compact, fitting, following, left_out, paging, targets_from
 from .tool import Answer, Arguments, CallError, Tool, choice, text, whole
 
-PATH = re.compile(r"\s*[\w./\\~:-]{1,200}\.(?:ya?ml|json|py)\s*", re.IGNORECASE)
-BESIDE: tuple[Kind, ...] = ("python",)  # what may be given beside a config
+PATH = re.compile(r"\s*[\w./\\~:-]{1,200}\.(?:ya?ml|json|py|sh)\s*", re.IGNORECASE)
+# Arguments that are texts to judge, and the kind that each is of
+TEXTS: dict[str, Literal["config"] | Kind] = {
+    "config": "config",
+    "launch": "launch",
+    "environment": "environment",
+    "python": "python",
+    "deepspeed_config": "deepspeed",
+}
 LONGEST = 300  # code points of a message in a short answer
 DIFF_LIMIT = 12_000  # characters
 MOST_FIXES = 100  # of a file; where fixes clash each is tried alone, which takes as many runs
@@ -72,14 +79,16 @@ def options_from(given: Arguments) -> api.Options:
 
 
 def judged(given: Arguments, options: api.Options) -> Report:
-    """Judge one text, or two that belong together."""
-    for name in ("config", "deepspeed_config", *BESIDE):
+    """Judge the texts that are given, which belong together."""
+    for name in TEXTS:
         if PATH.fullmatch(given.get(name, "")):
             raise CallError(f"{name} is the name of a file, and this tool reads no files; pass the text in the file")
-    others: dict[Kind, str] = {kind: given[kind] for kind in BESIDE if kind in given}
-    if "deepspeed_config" in given or others:
-        return api.validate_together(given["config"], given.get("deepspeed_config"), options, others)
-    return api.validate_text(given["config"], options)
+    texts = {kind: given[name] for name, kind in TEXTS.items() if name in given}
+    if not texts:
+        raise CallError(f"give one of {', '.join(TEXTS)}")
+    if [*texts] == ["config"]:
+        return api.validate_text(given["config"], options)
+    return api.validate_together(texts, options)
 
 
 def matters(file: FileReport, finding: Finding) -> bool:
@@ -114,13 +123,13 @@ def exactly(finding: Finding) -> dict[str, Any]:
 
 def named(file: FileReport, given: Arguments) -> dict[str, str]:
     """Which argument a finding is about, where there are two."""
-    return {"file": argument_of(file)} if {"deepspeed_config", *BESIDE} & given.keys() else {}
+    return {"file": argument_of(file)} if sum(name in given for name in TEXTS) > 1 else {}
 
 
 def argument_of(file: FileReport) -> str:
     """The argument that a file stands for."""
-    beside = next((kind for kind in BESIDE if file.path == f"<{kind}>"), "deepspeed_config")
-    return "config" if file.path == "<text>" else beside
+    name = "config" if file.path == "<text>" else file.path.strip("<>")
+    return name if name in TEXTS else "deepspeed_config"
 
 
 def verdict(report: Report) -> str:
@@ -160,13 +169,15 @@ TOOL = Tool(
     name="validate_config",
     title="Validate a training backend config",
     description=(
-        "Tells what Accelerate, DeepSpeed or the Transformers Trainer of a given release will make of a config, "
-        "running nothing: errors (refused), warnings (runs, but not as written) and fixes. For an Accelerate YAML or "
-        "JSON, a DeepSpeed JSON, an fsdp_config, TrainingArguments, a parallelism, FP8 or quantization block."
+        "Tells what Accelerate, DeepSpeed or the Transformers Trainer will make of a config: errors (refused), "
+        "warnings (not as written) and fixes. For an Accelerate YAML, DeepSpeed JSON, fsdp_config, "
+        "TrainingArguments, launch command, plugin calls, FP8 or quantization."
     ),
     properties={
-        "config": text("The text of the config", minLength=1),
-        "deepspeed_config": text("The DeepSpeed JSON that config names"),
+        "config": text("Its text", minLength=1),
+        "launch": text("The launch command"),
+        "environment": text("NAME=value lines"),
+        "deepspeed_config": text(),
         "kind": choice("auto", *KINDS),
         "consumer": choice("auto", "deepspeed", "accelerate", "trainer", description="Who reads a DeepSpeed JSON"),
         "num_processes": whole("Over all machines"),
@@ -177,7 +188,7 @@ TOOL = Tool(
         **VERSIONS,
         **paging(10, 50),
     },
-    required=("config",),
+    required=(),
     answers={
         "summary": text(),
         "verdict": text(),

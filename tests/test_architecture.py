@@ -32,7 +32,10 @@ LAYERS = (
     ("sources",),
     ("flow",),
     ("rules",),
-    ("validate", "consumers", "edits", "effects", "fix", "schemas", "skill", "triage", "diagnose", "lookup", "convert"),
+    (
+        *("validate", "linking", "consumers", "edits", "effects", "fix", "schemas", "skill", "triage", "diagnose"),
+        *("lookup", "convert"),
+    ),
     ("render",),
     ("installed",),
     ("api",),

@@ -273,12 +273,12 @@ def nulls(value: Any) -> Any:
 
 @table(
     r"""tool, arguments, said
-validate_config, {confg: 'a: 1'}, ['has no argument ''confg''; did you mean ''config''?', needs 'config']
+validate_config, {confg: 'a: 1'}, ['has no argument ''confg''; did you mean ''config''?']
 validate_config, {config: CLEAN, accelerate: '1.0'}, ['did you mean ''accelerate_version''?']
-validate_config, {config: CLEAN, zzz: 1}, ['''zzz''. It takes config, deepspeed_config, kind']
-validate_config, {}, ['needs ''config'': The text of the config']
+validate_config, {config: CLEAN, zzz: 1}, ['''zzz''. It takes config, launch, environment']
+validate_config, {}, ['give one of config, launch, environment']
 validate_config, {config: ''}, [write a text that is not empty]
-validate_config, {config: ~}, [needs 'config']
+validate_config, {config: ~}, ['give one of config, launch']
 validate_config, {config: {a: 1}}, ['config is a structure, not its text; write a text']
 validate_config, {config: [a]}, [config is a list; write a text]
 validate_config, {config: configs/fsdp.yaml}, [is the name of a file, reads no files]

@@ -57,7 +57,8 @@ class Example:
 
 
 def language(name: str) -> str:
-    return {"json": "json", "py": "python", "ipynb": "json", "sh": "sh"}.get(name.rpartition(".")[2], "yaml")
+    names = {"json": "json", "py": "python", "ipynb": "json", "sh": "sh", "env": "sh"}
+    return names.get(name.rpartition(".")[2], "yaml")
 
 
 def page_of(code: str) -> Path:

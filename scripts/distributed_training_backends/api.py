@@ -1,11 +1,12 @@
 """What the doors call: validate files or texts, list and explain rules, look up. Nothing here prints or exits."""
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from os.path import dirname, exists, isdir, join, normpath
+from os.path import exists, isdir
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import validate
+from .linking import Links, Reader, named_file
 from .model import BadQueryError, Context, Kind, Report, Targets
 from .resources import load_json
 from .rules import catalog
@@ -13,7 +14,7 @@ from .rules.registry import RULES, Rule
 from .sources.detect import detect, named_like_ours
 from .sources.document import Document
 from .sources.limits import Unreadable
-from .sources.load import load, load_all
+from .sources.load import load_all
 from .sources.reading import (
     Raw,
     decode,
@@ -22,7 +23,7 @@ from .sources.reading import (
     read_path,
     read_stdin,
 )
-from .validate import Options, Unit
+from .validate import Options
 from .versions import nearest, parse
 
 if TYPE_CHECKING:
@@ -51,11 +52,6 @@ __all__ = [
     "validate_text",
     "validate_together",
 ]
-NAMES_DEEPSPEED: Mapping[Kind, tuple[str, ...]] = {
-    "accelerate": ("deepspeed_config", "deepspeed_config_file"),
-    "trainer": ("deepspeed",),
-}
-Reader = Callable[[str], "Raw | Unreadable | None"]
 
 
 @cache
@@ -79,9 +75,15 @@ def about_targets(targets: Targets) -> Iterator[str]:
             yield f"{library} {release} is no release that is known here: judged like {nearest(release, known)}"
 
 
-def validate_paths(paths: Sequence[str], options: Options, stdin: bytes | None = None) -> Report:
-    """Judge files as one run. "-" is the bytes given as `stdin`; directories are walked for files of our kinds."""
+def validate_paths(
+    paths: Sequence[str], options: Options, stdin: bytes | None = None, launch: str | None = None
+) -> Report:
+    """Judge files as one run. "-" is the bytes given as `stdin`; directories are walked for files of our kinds.
+
+    `launch` is the command that starts the run.
+    """
     sources = [source for path in paths for source in read_all(path, stdin, options.kind)]
+    sources += parsed(from_text("<launch>", launch), "launch") if launch is not None else []
     if options.skip_unknown:
         sources = [one for one in sources if not (isinstance(one, Unreadable) and one.reason == "unknown-kind")]
     return judged(sources, options, read_file)
@@ -97,19 +99,20 @@ def validate_text(text: str, options: Options, path: str = "<text>", files: Mapp
     return judged(parsed(from_text(path, text), options.kind), options, read)
 
 
-def validate_together(
-    text: str, deepspeed: str | None, options: Options, others: Mapping[Kind, str] | None = None
-) -> Report:
-    """Judge a text and what belongs to it: a DeepSpeed file, and texts of other kinds; no file is read.
+def validate_together(texts: Mapping[Kind | Literal["config"], str], options: Options) -> Report:
+    """Judge texts that belong to one run; no file is read. The text "config" is of the kind that it looks like.
 
-    The second one goes by the name that the first one gives it in `deepspeed_config_file`, if it does.
+    A DeepSpeed file goes by the name that another text gives it in `deepspeed_config_file`, if one does.
     """
-    main = parsed(from_text("<text>", text), options.kind)
+    main: list[Document | Unreadable] = []
+    for kind, text in texts.items():
+        if kind != "deepspeed":
+            path = "<text>" if kind == "config" else f"<{kind}>"
+            main += parsed(from_text(path, text), options.kind if kind == "config" else kind)
     names = [name for one in main if isinstance(one, Document) and (name := named_file(one))]
-    path = names[0] if names else "<deepspeed>"
-    companion = parsed(from_text(path, deepspeed), "deepspeed") if deepspeed is not None else []
-    beside = [one for kind, other in (others or {}).items() for one in parsed(from_text(f"<{kind}>", other), kind)]
-    return judged([*main, *companion, *beside], options, lambda _: None)
+    if "deepspeed" in texts:
+        main += parsed(from_text(names[0] if names else "<deepspeed>", texts["deepspeed"]), "deepspeed")
+    return judged(main, options, lambda _: None)
 
 
 def from_text(path: str, text: str) -> Raw | Unreadable:
@@ -159,17 +162,12 @@ def parsed(raw: Raw | Unreadable, kind: Kind | None) -> Sequence[Document | Unre
 
 def judged(sources: Sequence[Document | Unreadable], options: Options, read: Reader) -> Report:
     """Follow references between files, and judge."""
-    documents = [source for source in sources if isinstance(source, Document)]
-    companions = [companion_of(document, documents, read) for document in documents]
-    unread = [one for one in (*sources, *companions) if isinstance(one, Unreadable)]
+    links = Links([source for source in sources if isinstance(source, Document)], read, from_text)
+    units = list(links.units())
+    unread = [*(one for one in sources if isinstance(one, Unreadable)), *links.unread]
     failed = [validate.unreadable(one) for one in dict.fromkeys(unread)]
     if options.check_imports and options.absent is None:
         options = options._replace(absent=absent_features())
-    linked = {id(companion) for companion in companions}
-    units = [
-        Unit(document, companion if isinstance(companion, Document) else None, id(document) not in linked)
-        for document, companion in zip(documents, companions, strict=True)
-    ]
     report = Report(options.targets, (*validate.judge(units, options), *failed))
     if options.effective or options.compare:
         from . import effects
@@ -185,29 +183,6 @@ def absent_features() -> frozenset[str]:
     features = load_json("packages.json")["features"]
     missing = set(installed.missing({record["module"] for record in features.values()}))
     return frozenset(name for name, record in features.items() if record["module"] in missing)
-
-
-def companion_of(document: Document, given: Sequence[Document], read: Reader) -> Document | Unreadable | None:
-    """Follow a DeepSpeed file's name: among the files given, then from the working directory, then from the config."""
-    if (name := named_file(document)) is None:
-        return None
-    by_path = {normpath(one.path): one for one in given}
-    for candidate in (name, join(dirname(document.path), name)):
-        known = by_path.get(normpath(candidate))
-        if known is not None and known.kind == "deepspeed":
-            return known
-        # whatever a file looks like, DeepSpeed's reader takes the one that is named
-        raw = from_text(known.path, known.text) if known is not None else read(candidate)
-        if raw is not None:
-            return raw if isinstance(raw, Unreadable) else load(raw, "deepspeed")
-    return None
-
-
-def named_file(document: Document) -> str | None:
-    """The DeepSpeed file that an Accelerate config names, or a file of TrainingArguments."""
-    pointer = NAMES_DEEPSPEED.get(document.kind)
-    name = document.get(*pointer) if pointer else None
-    return name if isinstance(name, str) else None
 
 
 def editor_schema(kind: str, targets: Targets) -> dict[str, Any]:
@@ -322,9 +297,9 @@ def converted(
     main = given.main
 
     def find(hub: Document) -> Document | None:
-        found = companion_of(hub, documents, read)
+        found = Links(documents, read, from_text).companion(hub)
         given_too = (one for one in documents if one.kind == "deepspeed" and one is not main)
-        return found if isinstance(found, Document) else next(given_too, None)
+        return found or next(given_too, None)
 
     done = run.convert(given, find, to, options, script)
     if done.result in ("accelerate", "trainer"):

@@ -36,14 +36,14 @@ def _main(argv: Sequence[str] | None) -> int:
         return run_fixes(args)
     from . import cli_run
 
-    report = cli_run.judge(args.paths, cli_run.options_from(args), cli_run.read_stdin(args.paths))
+    report = cli_run.judge(args.paths, cli_run.options_from(args), cli_run.read_stdin(args.paths), args.launch)
     cli_run.show(report, args)
     return report.exit_code
 
 
 def _check_together(args: argparse.Namespace) -> None:
     """Refuse what the parser lets through but makes no sense together."""
-    if not args.paths:
+    if not args.paths and args.launch is None:
         raise common.UsageError("give a file, a directory, or - for standard input (see --help)")
     if args.output_file in ("", "-"):
         raise common.UsageError("--output-file wants the name of a file; without it the result goes to standard output")
@@ -63,6 +63,7 @@ def build_parser() -> common.Parser:
     parser.add_argument(
         "--format", choices=("auto", *KINDS), default="auto", help="the kind of the files (auto: by content)"
     )
+    parser.add_argument("--launch", metavar="COMMAND", help="the command that starts the run: 'accelerate launch …'")
     parser.add_argument("--skip-unknown", action="store_true", help="pass over files that are no config of these kinds")
     common.add_target_arguments(parser)
     common.add_context_arguments(parser)

@@ -37,10 +37,12 @@ def options_from(args: argparse.Namespace) -> api.Options:
     )
 
 
-def judge(paths: Sequence[str], options: api.Options, stdin: bytes | None) -> Report:
+def judge(paths: Sequence[str], options: api.Options, stdin: bytes | None, launch: str | None = None) -> Report:
     """Judge files together; when that fails, one by one, so that one file cannot take the others with it."""
     paths = list({path if path == "-" else real(path): path for path in reversed(paths)}.values())[::-1]
     try:
+        if launch is not None:
+            return api.validate_paths(paths, options, stdin, launch)
         return api.validate_paths(paths, options, stdin)
     except ModuleNotFoundError:
         raise

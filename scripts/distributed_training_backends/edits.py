@@ -3,6 +3,7 @@
 Every fix is tried out: the edited text must give the data that the repair promises, or no fix is offered.
 """
 
+import re
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
@@ -14,6 +15,7 @@ from .sources.document import Document, copied
 from .sources.limits import LimitError
 from .sources.load import read
 from .sources.splice import NotPossibleError, Splicer, splicer
+from .sources.writing import write
 
 # How many code points may be parsed again to try fixes out, per document: several hundred fixes in a usual config,
 # and a bound on the time that a huge one with a finding on every line can take.
@@ -31,6 +33,12 @@ def resolve(document: Document, repair: Repair) -> Fix | None:
 def _resolved(document: Document, repair: Repair) -> Fix | None:
     if document.syntax == "python" and any(step.action != "text" for step in repair.operations):
         return None  # only names are exchanged in code
+    if document.syntax == "shell":
+        edits = [edit for step in repair.operations for edit in _of_command(document, step)]
+        apart = len(edits) == len(repair.operations) and all(
+            one.end <= other.start for one, other in pairwise(sorted(edits))
+        )
+        return Fix(repair.applicability, repair.title, tuple(sorted(edits))) if edits and apart else None
     try:
         if any(entangled(document, pointer) for step in repair.operations for pointer in _touched(step)):
             return None
@@ -42,6 +50,22 @@ def _resolved(document: Document, repair: Repair) -> Fix | None:
     if not edits or not apart or not _holds(document, repair.operations, edits):
         return None
     return Fix(repair.applicability, repair.title, tuple(edits))
+
+
+def _of_command(document: Document, step: Operation) -> list[Edit]:
+    """Edits of a plainly written word: another value in its place, another option, or nothing."""
+    node = document.nodes.get(step.pointer)
+    if step.action == "text" and step.extent is not None:
+        return [Edit(*step.extent, step.text)]
+    if node is None or step.pointer[:1] not in (("tokens",), ("environment",)):
+        return []
+    written, extent = document.text[slice(*node.value)], node.value
+    if step.action == "replace" and re.fullmatch(r"[^\s$`\\]+", written):
+        return [Edit(*extent, write(step.value, "shell"))]
+    if step.action == "rename":
+        extent = node.key or extent
+        return [Edit(*extent, step.text)] if re.fullmatch(r"-[\w-]+", document.text[slice(*extent)]) else []
+    return []
 
 
 def _edits(splicer: Splicer, step: Operation) -> list[Edit]:

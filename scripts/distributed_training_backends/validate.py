@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import consumers
-from .flow.inputs import DeepSpeedFile, cluster_inputs, lone_inputs
+from .flow.inputs import DeepSpeedFile, Variables, lone_inputs, run_inputs
 from .model import (
     Consumer,
     Context,
@@ -50,14 +50,17 @@ class Options(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """What is judged together: a document, and the DeepSpeed file that it names.
+    """What is judged together: a document, the DeepSpeed file that it names, and the command that reads it.
 
-    `alone` is false for a document that another unit of the same call has for its companion.
+    `alone` is false for a document that another unit of the same call has for its companion or command.
+    `config_file` is how the command names its config: a name, OPEN, or None where it does not.
     """
 
     document: Document
     companion: Document | None = None
     alone: bool = True
+    command: Document | None = None
+    config_file: Any = None
 
 
 def judge(units: Sequence[Unit], options: Options) -> Iterator[FileReport]:
@@ -70,7 +73,7 @@ def judge(units: Sequence[Unit], options: Options) -> Iterator[FileReport]:
             path = finding.place.path
             # to its author the file is what it looks like, and is mended as such
             foreign = unit.companion is not None and path != unit.document.path and path in given
-            stays = not foreign or given[path].kind == "deepspeed"
+            stays = not foreign or given[path].kind in ("deepspeed", "launch")
             found[path].append(finding if stays else finding._replace(fix=None))
     for path, findings in found.items():
         if path in given:
@@ -92,7 +95,13 @@ def unit_findings(unit: Unit, options: Options, beside: Sequence[Document] = ())
     if document.kind == "python":
         yield from script_findings(document, options, beside)
         return
-    inputs = cluster_inputs(document, targets, context) if document.kind == "accelerate" else lone_inputs(document)
+    if document.kind in ("accelerate", "launch"):
+        inputs = run_inputs(document, unit.command, targets, context, unit.config_file)
+        context = inputs.get("context", context)
+    elif document.kind == "environment":
+        inputs = {"variables": Variables(document, (), targets)}
+    else:
+        inputs = lone_inputs(document)
     if document.kind == "trainer":
         from .flow.trainer import (  # with it comes what the Trainer reads
             deepspeed_of,
@@ -141,7 +150,7 @@ def unreadable(source: Unreadable) -> FileReport:
 
 def run(inputs: dict[str, Any], options: Options) -> Iterator[Finding]:
     """Run the rules on a unit's inputs."""
-    given = {**inputs, "targets": options.targets, "context": options.context, "absent": options.absent}
+    given = {"context": options.context, **inputs, "targets": options.targets, "absent": options.absent}
     catalog.load(given)
     for rule, severity, hit in run_rules(given, dict(options.targets.items())):
         yield finding_of(rule, severity, hit)

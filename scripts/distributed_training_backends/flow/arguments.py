@@ -49,7 +49,9 @@ def options_of(release: str, context: Context, command: "CommandLine | None") ->
     arguments = dict(defaults(release))
     if command:
         for name, given in command.given.items():
-            arguments[name] = Arg(given.value, ("tokens", given.where), command.document)
+            pointer: Pointer = ("tokens", given.where)
+            pointer = (*pointer, "value") if (*pointer, "value") in command.document.nodes else pointer
+            arguments[name] = Arg(given.value, pointer, command.document)
     if command and command.script is not None:
         arguments["training_script"] = Arg(command.tokens[command.script], ("tokens", command.script), command.document)
         arguments["training_script_args"] = Arg([command.tokens[index] for index in command.arguments])

@@ -48,6 +48,7 @@ class CommandLine:
         self.tokens: list[Any] = document.data["tokens"]
         self.given: dict[str, Given] = {}
         self.faults: list[Fault] = []
+        self.repeated: list[tuple[str, Given]] = []  # what a later one of the same option overrides
         self.script: int | None = None
         self.open_at: int | None = None
         self.helped = False
@@ -160,6 +161,7 @@ class _Reader:
                 value = converted(text, option.type)
             except ValueError:
                 self._fault("wrong-type", where, option, text)
+                value = OPEN
             else:
                 if option.choices is not None and value not in option.choices:
                     self._fault("wrong-choice", where, option, text)
@@ -170,6 +172,8 @@ class _Reader:
     def _put(self, option: Option, given: Given) -> None:
         if self.line.open_at is not None and option.dest not in self.line.given:
             self.after_open.append(option.dest)
+        elif option.dest in self.line.given and option.action != "append":
+            self.line.repeated.append((option.dest, self.line.given[option.dest]))
         self.line.given[option.dest] = given
 
     def _fault(self, name: Wrong, token: int, option: Option | None = None, text: str = "") -> None:

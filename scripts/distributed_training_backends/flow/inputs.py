@@ -4,10 +4,10 @@ A unit is one file with what belongs to it: an Accelerate config and the DeepSpe
 An input that is None skips the rules that ask for it.
 """
 
-from typing import Any
+from typing import Any, Literal
 
-from ..model import Consumer, Context, Targets
-from ..sources.document import Document
+from ..model import Consumer, Context, Pointer, Targets
+from ..sources.document import At, Document
 from .launch import Launch, is_cluster, launch_of
 
 
@@ -34,22 +34,60 @@ class DeepSpeedFile:
         return self.consumer in ("accelerate", "trainer")
 
 
-def cluster_inputs(document: Document, targets: Targets, context: Context) -> dict[str, Any]:
-    """The inputs that an Accelerate config gives.
+ROUTES = {"fsdp": "fsdp", "megatron": "megatron", "deepspeed": "deepspeed_launch", "tpu": "tpu", "simple": "simple"}
 
-    accelerate: the document. launch: the merged launch, whatever its route; fsdp, megatron, deepspeed_launch, tpu,
+
+class Variables:
+    """Environment variables, and where they stand in a document."""
+
+    def __init__(self, document: Document, base: Pointer, targets: Targets) -> None:
+        self.document, self.base, self.targets = document, base, targets
+        self.values: dict[str, Any] = document.get(*base) or {}
+
+    def at(self, name: str, part: Literal["key", "value"] = "value") -> At:
+        """Point at a variable."""
+        return At(self.document, (*self.base, name), part)
+
+
+def run_inputs(
+    document: Document, command: Document | None, targets: Targets, context: Context, config_file: Any
+) -> dict[str, Any]:
+    """The inputs that an Accelerate config and the command that reads it give, or one of them.
+
+    accelerate: the config. launch: the merged launch, whatever its route; fsdp, megatron, deepspeed_launch, tpu,
     simple and multi_device: the same, where that is the route. elastic: the same, where torchrun's code starts the
-    workers. sagemaker: the document, where it is a SageMaker config.
+    workers. sagemaker: the config, where it is one for SageMaker. commanded: the launch, where there are both.
+    command: the command line of accelerate; runner: a command of another launcher. variables: those set for it.
     """
-    launch = launch_of(document, targets.accelerate, context)
-    routes = {"fsdp": "fsdp", "megatron": "megatron", "deepspeed": "deepspeed_launch", "tpu": "tpu", "simple": "simple"}
-    inputs: dict[str, Any] = {"accelerate": document, "launch": launch}
+    config = document if document.kind == "accelerate" else None
+    line = command or (document if config is None else None)
+    inputs: dict[str, Any] = {"accelerate": config}
+    if line is not None:
+        inputs["variables"] = Variables(line, ("environment",), targets) if line.data["environment"] else None
+        if line.data["launcher"] != "accelerate":
+            return {**inputs, "runner": line}
+    read = None
+    if line is not None:
+        from .command import command_line  # most files come without a command
+
+        read = inputs["command"] = command_line(line, targets.accelerate)
+        inputs["config_file"] = config_file if config is None else None
+    if config is None and config_file is not None:
+        return inputs  # it has a config, which is not known
+    if read is not None and config is not None and read.open_at is None:
+        context = context._replace(launched=True)
+        inputs["context"] = context
+    launch = launch_of(config, targets.accelerate, context, read)
+    return {**inputs, **launch_inputs(launch, config, read is not None and config is not None)}
+
+
+def launch_inputs(launch: Launch | None, config: Document | None, both: bool) -> dict[str, Any]:
+    """The inputs that a merged launch gives."""
     if launch is not None:
-        inputs[routes.get(launch.route, launch.route)] = launch
-        inputs["elastic"] = launch if launch.elastic else None
-    elif isinstance(document.data, dict) and not is_cluster(document):
-        inputs["sagemaker"] = document
-    return inputs
+        there = {"launch": launch, ROUTES.get(launch.route, launch.route): launch}
+        return {**there, "elastic": launch if launch.elastic else None, "commanded": launch if both else None}
+    sagemaker = config is not None and isinstance(config.data, dict) and not is_cluster(config)
+    return {"sagemaker": config if sagemaker else None}
 
 
 def lone_inputs(document: Document) -> dict[str, Any]:

@@ -336,7 +336,10 @@ def block_key_twice(launch: Launch) -> Iterator[Hit]:
         data = launch.document.get(block)
         for key, value in data.items() if isinstance(data, dict) else ():
             option = destination(block, str(key), launch.release)
-            wins = launch.arguments[option].pointer if option in launch.arguments else None
+            found = launch.arguments.get(option)
+            wins = (
+                found.pointer if found and not found.document else None
+            )  # what the command line sets is told elsewhere
             if wins is None or len(wins) < 2 or wins == (block, key) or not is_read(launch, option):
                 continue
             if not same(launch.value(option), value):

@@ -54,6 +54,8 @@ def masked(launch: Launch, key: str) -> bool:
 
 def effective(launch: Launch, key: str) -> object:
     known = knowledge.for_release(launch.release)
+    if launch.command and key in launch.command.given:
+        return launch.value(key)
     option = known.options.get(key)
     return option.default if option is not None and option.default is not None else known.cluster_fields[key]
 

@@ -125,7 +125,8 @@ def invalid_machine_rank(launch: Launch) -> Iterator[Hit]:
         return
     if not is_number(value) and (not isinstance(value, str) or integer(value) is None):
         text = f"machine_rank {shown(value)} is no whole number, and the launcher fails on it"
-        yield Hit(launch.at("machine_rank"), f"{text}; give it with --machine_rank on each machine")
+        severity = None if launch.has_config else Severity.INFO  # the default config may have it
+        yield Hit(launch.at("machine_rank"), f"{text}; give it with --machine_rank on each machine", severity=severity)
 
 
 @rule("LCH005", warning="*")
@@ -171,7 +172,7 @@ def gpu_ids_not_text(launch: Launch) -> Iterator[Hit]:
     Source: 1.15.0, commands/launch.py, `_validate_launch_command`.
     """
     value = launch.value("gpu_ids")
-    if isinstance(value, str):
+    if isinstance(value, str) or not launch.has_config:
         return
     ids = value if isinstance(value, list) else [value]
     plain = bool(ids) and all(isinstance(item, (int, str)) and not isinstance(item, bool) for item in ids)
@@ -189,7 +190,13 @@ def one_gpu_id(multi_device: Launch) -> Iterator[Hit]:
     1.15.0, commands/launch.py, `_validate_launch_command`.
     """
     ids = multi_device.value("gpu_ids")
-    if isinstance(ids, str) and "," not in ids and ids != "all" and machines_of(multi_device) <= 1:
+    if (
+        multi_device.has_config
+        and isinstance(ids, str)
+        and "," not in ids
+        and ids != "all"
+        and machines_of(multi_device) <= 1
+    ):
         text = f"{multi_device.distributed_type} with the one GPU id {shown(ids)} is refused; list several or write all"
         yield Hit(multi_device.at("gpu_ids"), text)
 

@@ -157,8 +157,8 @@ def refuser(launch: Launch, row: Row) -> str:
 
 
 def key_of(launch: Launch, option: str) -> str:
-    pointer = launch.arguments[option].pointer
-    return str(pointer[-1]) if pointer else option
+    found = launch.arguments[option]
+    return f"--{option}" if found.document else str(found.pointer[-1]) if found.pointer else option
 
 
 def owner(launch: Launch, row: Row) -> At:

@@ -21,13 +21,18 @@ def launch_document(
     words: Sequence[Word],
     environment: Mapping[str, tuple[Word, Word]],
     prefix: Sequence[str] = (),
+    scheduler: Mapping[str, tuple[Word, Word]] | None = None,
 ) -> Document:
-    """Give a command as a document; `environment` maps each variable to the words of its name and its value."""
+    """Give a command as a document; `environment` maps each variable to the words of its name and its value.
+
+    `prefix` are the words before the launcher, `scheduler` the options of the job that the script is.
+    """
+    tables = {"environment": environment, "scheduler": scheduler or {}}
     data = {
         "launcher": launcher.text,
         "tokens": [word.text for word in words],
-        "environment": {name: value.text for name, (_, value) in environment.items()},
         "prefix": list(prefix),
+        **{key: {name: value.text for name, (_, value) in table.items()} for key, table in tables.items()},
     }
     end = max((word.extent.end for word in words), default=launcher.extent.end)
     nodes: dict[Pointer, Node] = {
@@ -35,7 +40,14 @@ def launch_document(
         ("launcher",): Node(None, launcher.extent),
     }
     nodes |= {("tokens", index): Node(None, word.extent) for index, word in enumerate(words)}
-    nodes |= {("environment", name): Node(key.extent, value.extent) for name, (key, value) in environment.items()}
+    for index, word in enumerate(words):
+        raw = text[word.extent.start : word.extent.end]
+        if raw == word.text and raw.startswith("--") and "=" in raw:
+            middle = word.extent.start + raw.index("=")
+            nodes["tokens", index] = Node(Extent(word.extent.start, middle), word.extent)
+            nodes["tokens", index, "value"] = Node(None, Extent(middle + 1, word.extent.end))
+    for title, table in tables.items():
+        nodes |= {(title, name): Node(key.extent, value.extent) for name, (key, value) in table.items()}
     document = Document(path, "launch", "shell", text, data, nodes)
     document.begin = launcher.extent.start
     return document

@@ -17,15 +17,20 @@ def blocks(text: str) -> Iterator[Extent]:
     return islice(_extents(text), MAX_BLOCKS)
 
 
+def fences(text: str) -> Iterator[Extent]:
+    """Give where the fenced blocks of a page stand; at most MAX_BLOCKS."""
+    return islice(_extents(text, (_FENCE,)), MAX_BLOCKS)
+
+
 def has_more(text: str) -> bool:
     """Tell whether a text has more blocks than are looked at."""
     return next(islice(_extents(text), MAX_BLOCKS, None), None) is not None
 
 
-def _extents(text: str) -> Iterator[Extent]:
+def _extents(text: str, forms: tuple[re.Pattern[str], ...] = (_FENCE, _HEREDOC)) -> Iterator[Extent]:
     position = 0
     while True:
-        openings = [found for form in (_FENCE, _HEREDOC) if (found := form.search(text, position))]
+        openings = [found for form in forms if (found := form.search(text, position))]
         if not openings:
             return
         opening = min(openings, key=lambda found: found.start())

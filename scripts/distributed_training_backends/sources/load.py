@@ -1,5 +1,6 @@
 """From a decoded text to a document: choose the kind, and the reader that the kind's own consumer uses."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..model import Extent, Kind
@@ -8,6 +9,11 @@ from .document import Defect, Document, Syntax
 from .limits import LimitError, Unreadable
 from .reading import Raw
 
+# A launcher as a word of its own, in a text that is no config itself
+LAUNCHES = re.compile(
+    r"(?:^|[\s;&|(\"'/!])(?:accelerate[ \t]+launch|accelerate-launch|torchrun|deepspeed)[ \t\\]"
+    r"|-m[ \t]+(?:accelerate\.commands|torch\.distributed|deepspeed\.launcher)\."
+)
 # Accelerate, the Trainer and DeepSpeed read these with a JSON reader, whatever the file is called
 JSON_ONLY: tuple[Kind, ...] = ("deepspeed", "fsdp")
 # entries of other programs' files, a model's config.json among them, that are a config of ours
@@ -21,16 +27,71 @@ def load(raw: Raw, kind: Kind | None) -> Document | Unreadable:
 
 def load_all(raw: Raw, kind: Kind | None) -> Sequence[Document | Unreadable]:
     """Read a text as a kind, or as the kind that it looks like: one document, or one for each block of a page."""
+    if kind in ("launch", "environment") or (kind is None and is_script(raw)):
+        scripted = _shell(raw, kind)
+        if scripted or kind:
+            return scripted or [Unreadable(raw.path, "unknown-kind", "it holds no launch command and no variable")]
     try:
         whole = _read_as(raw, kind)
         documents = [whole] if whole and isinstance(whole.data, dict) else _blocks(raw, kind, whole)
     except LimitError as limit:
         return [limit.of(raw.path)]
+    if kind is None and not (whole and isinstance(whole.data, dict)):
+        documents += _beside(raw)
     if not documents:
         what = "does not look like any kind of config that is known here" if raw.text.strip() else "is empty"
         message = f"it {what}; --format says which kind it is"
         return [Unreadable(raw.path, "unknown-kind", message)]
     return [*(_finish(document, raw) for document in documents), *_left_out(raw, documents[-1])]
+
+
+def is_script(raw: Raw) -> bool:
+    """Tell a shell script, or a file of variables, by its name or its first line."""
+    name = raw.path.replace("\\", "/").rsplit("/", 1)[-1]
+    suffix = re.search(r"\.(?:sh|bash|zsh|slurm|sbatch|pbs|lsf|job|env)$|^\.env(?:\.|$)", name)
+    return suffix is not None or re.match(r"#!.*\b(?:ba|z|da|k)?sh\b", raw.text) is not None
+
+
+def _shell(raw: Raw, kind: Kind | None) -> list[Document | Unreadable]:
+    """The commands of a script with the configs that it writes, or the variables of a file that only sets them."""
+    from .environment import looks_like_environment, parse_environment
+    from .launchers import launch_documents
+
+    if kind == "environment" or (kind is None and looks_like_environment(raw.text)):
+        return [parse_environment(raw.path, raw.text)]
+    commands = launch_documents(raw.path, raw.text)
+    if kind == "launch":
+        return [*commands]
+    try:
+        return [*_here_documents(raw), *commands]
+    except LimitError as limit:
+        return [*commands, limit.of(raw.path)]
+
+
+def _here_documents(raw: Raw) -> Iterator[Document]:
+    from .fragment import blocks
+
+    for extent in blocks(raw.text):
+        if (block := _block(raw, None, extent)) is not None:
+            yield block
+
+
+def _beside(raw: Raw) -> list[Document]:
+    """The launch commands of a page or a pasted text, or the variables, or the config that `accelerate env` prints."""
+    if raw.path.endswith((".py", ".ipynb", ".json")):
+        return []
+    if LAUNCHES.search(raw.text):
+        from .launchers import launch_documents
+
+        return launch_documents(raw.path, raw.text)
+    if not re.search(r"^[ \t]*(?:export[ \t]+)?[A-Z][A-Z0-9_]*=|^- `Accelerate`", raw.text, re.MULTILINE):
+        return []
+    from .environment import looks_like_environment, parse_environment, printed_config
+
+    if looks_like_environment(raw.text):
+        return [parse_environment(raw.path, raw.text)]
+    printed = printed_config(raw.text)
+    return [read(raw.path, printed[0], "accelerate", "yaml").within(raw.text, printed[1])] if printed else []
 
 
 def _left_out(raw: Raw, last: Document) -> Iterator[Unreadable]:
@@ -55,6 +116,8 @@ def _blocks(raw: Raw, kind: Kind | None, whole: Document | None) -> list[Documen
     found = [block for extent in blocks(raw.text) if (block := _block(raw, kind, extent))]
     if not found:
         return [whole] if whole else []
+    if raw.path.endswith((".md", ".mdx", ".rst", ".txt")):
+        return found
     first = found[0]
     if not is_a_file(raw.path) or first.kind == "python":
         return found

@@ -18,6 +18,9 @@ def write(value: Any, syntax: Syntax, quote: str = "") -> str:
     """Write a value on one line; `quote` is the mark that a string shall have when it is YAML."""
     if syntax == "json":
         return json.dumps(value, ensure_ascii=False)
+    if syntax == "shell":
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        return text if re.fullmatch(r"[\w@%+=:,./-]+", text) else "'" + text.replace("'", "'\\''") + "'"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{write(key, syntax)}: {write(item, syntax)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
