@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from os.path import exists, isdir
+from os.path import dirname, exists, isdir, join
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import validate
