@@ -20,7 +20,8 @@ from ..model import Applicability, Severity, Targets
 from ..sources.document import Document
 from ..versions import describe, parse
 from .readings import read
-from .registry import Hit, Operation, Repair, rule
+from .registry import Hit, Repair, rule
+from .rewriting import removing, renaming
 from .suggest import closest, named, shown
 from .values import on_route
 
@@ -187,11 +188,11 @@ def block_explanation(entry: Entry, launch: Launch) -> tuple[str, Repair | None]
     past = lifetime_text(lifetime, release) if lifetime else ""
     if near and near not in data:
         text = f"{past}: write {near}" if past else f"the full name is {near}" if full else f"did you mean {near}?"
-        return text, rename(entry, near, launch)
+        return text, renamed(entry, near, launch)
     if full:
-        return f"{full} is read, and stands here too: remove this one", remove(entry)
+        return f"{full} is read, and stands here too: remove this one", removing((entry.block, entry.key))
     if past:
-        return past, remove(entry)
+        return past, removing((entry.block, entry.key))
     if entry.key in knowledge.for_release(release).cluster_fields:
         return "it belongs to the top of the file", None
     if (found := homes(entry.key, release)) and entry.block not in found:
@@ -200,7 +201,7 @@ def block_explanation(entry: Entry, launch: Launch) -> tuple[str, Repair | None]
         return "it is a key of a DeepSpeed JSON: put it into a file and name that with deepspeed_config_file", None
     if field_of(entry, release):
         return f"it is a field of {PLUGINS[entry.block]}: pass it in the script", None
-    return "remove it", remove(entry)
+    return "remove it", removing((entry.block, entry.key))
 
 
 def known_to_deepspeed(key: str) -> bool:
@@ -234,17 +235,11 @@ def lifetime_text(lifetime: tuple[str | None, str | None], release: str) -> str:
     return f"it was read {describe(None, last)}"
 
 
-def rename(entry: Entry, name: str, launch: Launch) -> Repair:
+def renamed(entry: Entry, name: str, launch: Launch) -> Repair | None:
     """Give a key its right name; not unseen where its value, once it is read, would be refused."""
     option = destination(entry.block, name, launch.release)
     refused = any(read(row.how, entry.value, launch.release).expected for row in on_route(launch, option))
-    applicability = Applicability.UNSAFE if refused else Applicability.SAFE
-    return Repair(f"rename to {name}", (Operation("rename", (entry.block, entry.key), name),), applicability)
-
-
-def remove(entry: Entry) -> Repair:
-    """Take out a key that has no effect."""
-    return Repair(f"remove {entry.key}", (Operation("remove", (entry.block, entry.key)),), Applicability.UNSAFE)
+    return renaming((entry.block, entry.key), name, Applicability.UNSAFE if refused else Applicability.SAFE)
 
 
 @rule("ACC021", warning="*")
@@ -284,7 +279,12 @@ def unread_block_key(launch: Launch) -> Iterator[Hit]:
         if block_of(entry.option, launch.release) in (entry.block, None):
             kind, hint = shown(launch.distributed_type), IN_CONTEXT.get(entry.option, "")
             text = f"{entry.key} is not read when distributed_type is {kind}{hint}"
-            yield Hit(launch.document.key(entry.block, entry.key), text, remove(entry), weight(entry, launch))
+            yield Hit(
+                launch.document.key(entry.block, entry.key),
+                text,
+                removing((entry.block, entry.key)),
+                weight(entry, launch),
+            )
 
 
 @rule("ACC024", warning="*")
@@ -297,7 +297,12 @@ def misplaced_block_key(launch: Launch) -> Iterator[Hit]:
         home = block_of(entry.option, launch.release)
         if home not in (entry.block, None):
             text = f"nothing reads {entry.key} in {entry.block} (accelerate {launch.release}); it belongs into {home}"
-            yield Hit(launch.document.key(entry.block, entry.key), text, remove(entry), weight(entry, launch))
+            yield Hit(
+                launch.document.key(entry.block, entry.key),
+                text,
+                removing((entry.block, entry.key)),
+                weight(entry, launch),
+            )
 
 
 @lru_cache(maxsize=4)
@@ -344,6 +349,5 @@ def block_key_twice(launch: Launch) -> Iterator[Hit]:
                 continue
             if not same(launch.value(option), value):
                 text = f"{key} has no effect: {wins[-1]} in {wins[0]} sets the same, and {shown(launch.value(option))}"
-                repair = Repair(f"remove {key}", (Operation("remove", (block, key)),), Applicability.UNSAFE)
-                related = (launch.document.key(*wins),)
-                yield Hit(launch.document.key(block, key), f"{text} takes effect; keep one", repair, related=related)
+                at, related = launch.document.key(block, key), (launch.document.key(*wins),)
+                yield Hit(at, f"{text} takes effect; keep one", removing((block, key)), related=related)

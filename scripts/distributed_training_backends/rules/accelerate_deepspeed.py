@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from ..flow.effect import normal
 from ..flow.launch import Launch
-from ..model import Applicability, Targets
+from ..model import Targets
 from ..versions import in_span
 from .launch_counts import integer
-from .registry import Hit, Operation, Repair, rule
+from .registry import Hit, rule
 from .suggest import shown
 from .values import value_hits
 
@@ -26,12 +26,6 @@ def device(launch: Launch, name: str) -> str:
     """An offload device as the launcher exports it, in lower case; "none" where there is none."""
     value = launch.value(name)
     return "none" if value is None else str(value).lower()
-
-
-def without(launch: Launch, option: str, title: str) -> Repair | None:
-    """Take an entry of the block out."""
-    pointer = launch.arguments[option].pointer
-    return Repair(title, (Operation("remove", pointer),), Applicability.UNSAFE) if pointer else None
 
 
 @rule("ACC040", warning="*")

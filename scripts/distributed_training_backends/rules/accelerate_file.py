@@ -10,7 +10,7 @@ from ..model import Applicability, Severity, Targets
 from ..sources.document import Document
 from ..versions import describe, parse
 from .registry import Hit, Operation, Repair, rule
-from .rewriting import as_written, rewriting
+from .rewriting import as_written, removing, renaming, rewriting
 from .suggest import closest, did_you_mean, listing, shown
 
 ALIASES = {"DDP": "MULTI_GPU", "MEGATRON": "MEGATRON_LM", "FSDP2": "FSDP", "NONE": "NO", "SINGLE_GPU": "NO"}
@@ -83,24 +83,19 @@ def explanation(document: Document, key: Any, known: frozenset[str], release: st
         return "keys are words: YAML reads this one as another type", None
     if spans := lifetimes(key):
         if key in knowledge.for_release(release).cluster_fields:
-            return "it is a key of LOCAL_MACHINE configs, and this is a SageMaker one: remove it", removal(key)
-        return lifetime_text(spans, release), removal(key)
+            return "it is a key of LOCAL_MACHINE configs, and this is a SageMaker one: remove it", removing((key,))
+        return lifetime_text(spans, release), removing((key,))
     if key in OF_SCRIPT and document.get("distributed_type") != "DEEPSPEED":
-        return f"the script sets it: {OF_SCRIPT[key]}", removal(key)
+        return f"the script sets it: {OF_SCRIPT[key]}", removing((key,))
     for block in homes(key, release):
         return f"it belongs into {block}", move(document, key, block)
     if len(longer := [name for name in known if name.startswith(f"{key}_")]) == 1 and longer[0] not in document.data:
-        return f"did you mean {longer[0]}?", renaming(key, longer[0])
+        return f"did you mean {longer[0]}?", renaming((key,), longer[0])
     if (near := closest(key, known)) and near not in mapping(document):
-        return f"did you mean {near}?", renaming(key, near)
+        return f"did you mean {near}?", renaming((key,), near)
     if deepspeed_key(key):
         return "it is a key of a DeepSpeed JSON: put it into the file that deepspeed_config_file names", None
-    return "remove it", removal(key)
-
-
-def renaming(key: str, name: str) -> Repair:
-    """Give a key its right name."""
-    return Repair(f"rename to {name}", (Operation("rename", (key,), name),))
+    return "remove it", removing((key,))
 
 
 def lifetime_text(spans: list[tuple[str | None, str | None]], release: str) -> str:
@@ -108,11 +103,6 @@ def lifetime_text(spans: list[tuple[str | None, str | None]], release: str) -> s
     if first is not None and parse(first) > parse(release):
         return f"it exists since {first}: upgrade accelerate or remove it"
     return f"it existed {describe(None, last)}: remove it"
-
-
-def removal(key: str) -> Repair:
-    """Take a key out. Not safe by itself: its author may have wanted something."""
-    return Repair(f"remove {key}", (Operation("remove", (key,)),), Applicability.UNSAFE)
 
 
 def move(document: Document, key: str, block: str) -> Repair | None:
@@ -279,7 +269,7 @@ def old_spelling(accelerate: Document) -> Iterator[Hit]:
     data = mapping(accelerate)
     if "fp16" in data and "mixed_precision" in data:
         text = "fp16 is an old spelling and has no effect beside mixed_precision"
-        yield Hit(accelerate.key("fp16"), text, removal("fp16"), Severity.WARNING if data["fp16"] else None)
+        yield Hit(accelerate.key("fp16"), text, removing(("fp16",)), Severity.WARNING if data["fp16"] else None)
     elif "fp16" in data:
         yield Hit(accelerate.key("fp16"), "fp16 is an old spelling; write mixed_precision: fp16")
     if "dynamo_backend" in data:

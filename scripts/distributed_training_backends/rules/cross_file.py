@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from os.path import isabs
 
 from ..flow.launch import Launch
-from ..model import Applicability, Pointer, Severity
+from ..model import Pointer, Severity
 from ..sources.document import Document
-from .registry import Hit, Operation, Repair, rule
+from .registry import Hit, rule
+from .rewriting import removing
 from .suggest import shown
 
 # The names in `_deepspeed_config_checks`; the same in all releases from 0.20.0 to 1.15.0.
@@ -56,7 +57,7 @@ def deepspeed_file_and_settings(deepspeed_launch: Launch) -> Iterator[Hit]:
 
 def refusal(launch: Launch, pointer: Pointer, advice: str) -> Hit:
     text = f"{pointer[-1]} is refused beside deepspeed_config_file; {advice}"
-    return Hit(launch.document.key(*pointer), text, removal(pointer))
+    return Hit(launch.document.key(*pointer), text, removing(pointer))
 
 
 def precision_advice(value: object) -> str:
@@ -65,11 +66,6 @@ def precision_advice(value: object) -> str:
     if word in ("fp16", "bf16"):
         return f'remove it, and write "{word}": {{"enabled": true}} in that file'
     return "pass --mixed_precision fp8 at launch" if word == "fp8" else "remove it: that file decides"
-
-
-def removal(pointer: Pointer) -> Repair:
-    """Take a setting out; its author has to look into the DeepSpeed file."""
-    return Repair(f"remove {pointer[-1]}", (Operation("remove", pointer),), Applicability.UNSAFE)
 
 
 @rule("XCF002", error="*")

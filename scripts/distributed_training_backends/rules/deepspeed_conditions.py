@@ -15,6 +15,7 @@ from ..model import Applicability, Severity
 from ..resources import load_json
 from ..versions import covers
 from .registry import Hit, Operation, Repair
+from .rewriting import removing
 from .suggest import shown
 
 TESTED = {"adam": "*", "adamw": "*", "adagrad": "0.9.2..", "lion": "0.11.0..", "muon": "0.17.6.."}
@@ -210,10 +211,8 @@ def repair(reading: Reading, row: Mapping[str, Any]) -> Repair | None:
     pointer = reading.pointer(row["at"])
     if pointer is None or ("set" not in row and not row.get("remove")):
         return None
-    last = str(pointer[-1])
     applicability = Applicability(row.get("fix", "unsafe"))
     if row.get("remove"):
-        return Repair(f"remove {last}", (Operation("remove", pointer),), applicability)
-    return Repair(
-        f"set {last} to {shown(row['set'])}", (Operation("replace", pointer, value=row["set"]),), applicability
-    )
+        return removing(pointer, applicability)
+    title = f"set {pointer[-1]} to {shown(row['set'])}"
+    return Repair(title, (Operation("replace", pointer, value=row["set"]),), applicability)

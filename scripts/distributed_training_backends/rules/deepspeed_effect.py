@@ -7,13 +7,13 @@ from ..flow.deepspeed import Reading, read
 from ..flow.inputs import DeepSpeedFile
 from ..knowledge import deepspeed as knowledge
 from ..knowledge.pydantic_values import RefusedError, effective
-from ..model import Applicability, Severity
+from ..model import Severity
 from ..sources.document import At
 from .deepspeed_conditions import by_key, holds, is_number, same
 from .deepspeed_conflicts import of_rule
 from .deepspeed_walk import Entry, walk
-from .registry import Hit, Operation, Repair, rule
-from .rewriting import rewriting
+from .registry import Hit, rule
+from .rewriting import removing, rewriting
 from .suggest import shown
 
 
@@ -32,7 +32,7 @@ def setting_without_effect(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
             default = entry.key is not None and at_default(reading, entry)
             message = f"`{entry.name}` has no effect here: {why}"
             severity = Severity.INFO if default else None
-            yield Hit(At(deepspeed.document, entry.pointer, "key"), message, removal(entry), severity)
+            yield Hit(At(deepspeed.document, entry.pointer, "key"), message, removing(entry.pointer), severity)
 
 
 def without_effect(reading: Reading, entry: Entry) -> str | None:
@@ -58,11 +58,6 @@ def at_default(reading: Reading, entry: Entry) -> bool:
     except RefusedError:
         return True
     return same(becomes, entry.key.default) or entry.value in ({}, None)
-
-
-def removal(entry: Entry) -> Repair:
-    """Take the entry out."""
-    return Repair(f"remove {entry.name}", (Operation("remove", entry.pointer),), Applicability.UNSAFE)
 
 
 @rule("DSP061", warning="*")

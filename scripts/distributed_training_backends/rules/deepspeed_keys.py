@@ -14,6 +14,7 @@ from ..sources.document import At
 from ..versions import Span, describe
 from .deepspeed_walk import Entry, walk
 from .registry import Hit, Operation, Repair, rule
+from .rewriting import removing, renaming
 from .suggest import closest, shown
 
 Case = Literal["unknown", "release", "misplaced"]
@@ -114,7 +115,7 @@ def rename(reading: Reading, entry: Entry, name: str) -> Repair | None:
     if reading.document.has(*block, name) or key is None or problem(entry.value, key, reading.facts.generation):
         return None
     applicability = Applicability.SAFE if entry.unknown == "refused" else Applicability.UNSAFE
-    return Repair(f"rename to {name}", (Operation("rename", entry.pointer, name),), applicability)
+    return renaming(entry.pointer, name, applicability)
 
 
 def move(reading: Reading, entry: Entry, home: str) -> Repair | None:
@@ -210,10 +211,9 @@ def removed_feature(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
         value = deepspeed.document.get(*steps)
         off = value in (False, None, {}) or (isinstance(value, dict) and value.get("enabled") is False)
         sure = Applicability.SAFE if off else Applicability.UNSAFE
-        fix = Repair(f"remove {steps[-1]}", (Operation("remove", steps),), sure)
         advice = load_json("deepspeed_rules.json")["instead"].get(path, "take it out")
         message = f"DeepSpeed refuses `{path}` since {removed.since}, whatever its value: its feature is gone; {advice}"
-        yield Hit(deepspeed.document.key(*steps), message, fix)
+        yield Hit(deepspeed.document.key(*steps), message, removing(steps, sure))
 
 
 @rule("DSP008", error="*")
@@ -231,8 +231,7 @@ def deprecated_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
         both = f"{entry.section}.{successor}"
         if reading.written(both):
             message = f"`{entry.name}` and its successor `{successor}` are both given, which is refused; keep one"
-            fix = Repair(f"remove {entry.name}", (Operation("remove", entry.pointer),))
-            yield Hit(at, message, fix)
+            yield Hit(at, message, removing(entry.pointer, Applicability.SAFE))
         else:
             off = entry.value in (False, None) and entry.name.startswith("cpu_")
             advice = "take it out" if off else SUCCESSORS.get(entry.name, successor)
@@ -242,10 +241,9 @@ def deprecated_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 def modernized(entry: Entry) -> Repair | None:
     if entry.name == "stage3_gather_fp16_weights_on_model_save":
-        name = "stage3_gather_16bit_weights_on_model_save"
-        return Repair(f"rename to {name}", (Operation("rename", entry.pointer, name),))
+        return renaming(entry.pointer, "stage3_gather_16bit_weights_on_model_save")
     if entry.value in (False, None):
-        return Repair(f"remove {entry.name}", (Operation("remove", entry.pointer),))
+        return removing(entry.pointer, Applicability.SAFE)
     if entry.value is True and entry.name in ("cpu_offload", "cpu_offload_param"):
         name = "offload_param" if entry.name == "cpu_offload_param" else "offload_optimizer"
         replace = Operation("replace", entry.pointer, value={"device": "cpu"})
@@ -268,5 +266,5 @@ def name_and_alias(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
             continue
         if "auto" not in (entry.value, reading.document.get(*both)):
             message = f"`{alias}` and `{entry.name}` are names of one setting, and DeepSpeed refuses both together"
-            fix = Repair(f"remove {entry.name}", (Operation("remove", entry.pointer),), Applicability.UNSAFE)
-            yield Hit(At(reading.document, entry.pointer, "key"), f"{message}; keep one", fix)
+            at = At(reading.document, entry.pointer, "key")
+            yield Hit(at, f"{message}; keep one", removing(entry.pointer))

@@ -9,8 +9,8 @@ from ..knowledge.deepspeed import Constructor
 from ..model import Applicability, Severity
 from ..resources import load_json
 from .deepspeed_conditions import is_number, rows
-from .registry import Hit, Operation, Repair, rule
-from .rewriting import rewriting
+from .registry import Hit, rule
+from .rewriting import renaming, rewriting
 from .suggest import closest, listing, shown, unlike
 
 
@@ -116,9 +116,8 @@ def about_parameter(reading: Reading, known: Constructor | None, name: str) -> H
         return None
     near = closest(name, known.parameters)
     advice = f"did you mean `{near}`?" if near else f"it takes {listing(known.parameters)}"
-    pointer = ("optimizer", "params", name)
     free = near is not None and near not in parameters(reading)
-    fix = Repair(f"rename to {near}", (Operation("rename", pointer, str(near)),)) if free else None
+    fix = renaming(("optimizer", "params", name), near) if free else None
     if known.unknown == "ignored":
         return Hit(at, f"{known.name} ignores the parameter `{name}`; {advice}", fix, Severity.WARNING)
     return Hit(at, f"{known.name} takes no parameter `{name}`; {advice}", fix)

@@ -8,8 +8,8 @@ from ..flow.inputs import DeepSpeedFile
 from ..knowledge.deepspeed import Constructor
 from ..model import Applicability, Severity
 from .deepspeed_conditions import is_kind, is_number, rows
-from .registry import Hit, Operation, Repair, rule
-from .rewriting import rewriting
+from .registry import Hit, rule
+from .rewriting import renaming, rewriting
 from .suggest import closest, listing, shown, unlike
 
 PARAMS = ("scheduler", "params")
@@ -82,7 +82,7 @@ def unknown_parameters(reading: Reading, known: Constructor, params: dict[str, A
         near = closest(name, known.parameters)
         advice = f"did you mean `{near}`?" if near else f"it takes {listing(known.parameters)}"
         free = near is not None and near not in params
-        fix = Repair(f"rename to {near}", (Operation("rename", (*PARAMS, name), str(near)),)) if free else None
+        fix = renaming((*PARAMS, name), near) if free else None
         yield Hit(reading.document.key(*PARAMS, name), f"{known.name} takes no parameter `{name}`; {advice}", fix)
 
 

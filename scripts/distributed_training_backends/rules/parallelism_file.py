@@ -14,8 +14,9 @@ from .parallelism_sizes import (
     mesh_of,
     replication_with_tensor_parallelism,
 )
-from .registry import Hit, Operation, Repair, rule
-from .suggest import closest, shown
+from .registry import Hit, rule
+from .rewriting import renaming
+from .suggest import closest, did_you_mean, shown
 from .values import value_hits
 
 HANDLERS = ("tp_handler", "cp_handler", "sp_handler")
@@ -62,8 +63,7 @@ def parallelism_file_unknown_key(parallelism_file: Document, targets: Targets) -
             continue
         near = closest(str(key).removeprefix(PREFIX), known)
         text = f"ParallelismConfig of accelerate {targets.accelerate} has no {shown(key)}"
-        repair = Repair(f"rename to {near}", (Operation("rename", (key,), near),)) if near else None
-        yield Hit(parallelism_file.key(key), text + (f"; did you mean {near}?" if near else ""), repair)
+        yield Hit(parallelism_file.key(key), text + did_you_mean(near), renaming((key,), near))
 
 
 @rule("PAR052", error="1.10.0..")

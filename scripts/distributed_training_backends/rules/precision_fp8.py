@@ -12,6 +12,7 @@ from ..resources import load_json
 from ..sources.document import Document
 from ..versions import covers, describe, parse
 from .registry import Hit, Operation, Repair, rule
+from .rewriting import renaming
 from .suggest import closest, named, shown
 from .values import holds, meaning, rows_of, unread_hits, value_hits
 
@@ -217,7 +218,7 @@ def unknown_key(document: Document, pointer: tuple[Any, ...], release: str) -> H
         why = f"did you mean {near}?" if near else "remove it"
     siblings = document.get(*pointer[:-1]) or {}
     free = near and not any(bare(other) == near for other in siblings)
-    repair = Repair(f"rename to {near}", (Operation("rename", pointer, str(near)),)) if free else None
+    repair = renaming(pointer, near) if free else None
     return Hit(document.key(*pointer), f"nothing reads {named(key)} (accelerate {release}); {why}", repair)
 
 

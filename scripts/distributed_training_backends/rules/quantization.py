@@ -10,11 +10,11 @@ from functools import cache
 from typing import Any, Literal, NamedTuple
 
 from ..knowledge import accelerate_api, transformers
-from ..model import Applicability, Severity, Targets
+from ..model import Severity, Targets
 from ..resources import load_json
 from ..sources.document import At, Document
-from .registry import Hit, Operation, Repair, rule
-from .rewriting import rewriting
+from .registry import Hit, Repair, rule
+from .rewriting import removing, renaming, rewriting
 from .suggest import closest, did_you_mean, listing, shown
 
 DATA = "quantization.json"
@@ -80,8 +80,8 @@ def faults(document: Document, library: Library, targets: Targets) -> Iterator[F
     for key, value in document.data.items():
         if key not in known and library == "accelerate":
             near = closest(str(key), known)
-            repair = Repair(f"rename to {near}", (Operation("rename", (key,), near),)) if near else None
-            yield Fault(document.key(key), f"there is no field {shown(key)}{did_you_mean(near)}", repair)
+            text = f"there is no field {shown(key)}{did_you_mean(near)}"
+            yield Fault(document.key(key), text, renaming((key,), near))
         elif key in known and (expected := refused(known[key], value, library)):
             yield value_fault(document, key, expected)
     yield from mode_faults(document, library)
@@ -171,9 +171,8 @@ def quantization_key_ignored(quantization: Document, targets: Targets) -> Iterat
         if key in known or key in facts()["saved_with_model"]:
             continue
         near = {"skip_modules": "llm_int8_skip_modules"}.get(key) or closest(str(key), known)
-        repair = Repair(f"rename to {near}", (Operation("rename", (key,), near),)) if near else None
         text = f"BitsAndBytesConfig has no field {shown(key)} and ignores it{did_you_mean(near)}"
-        yield Hit(quantization.key(key), text, repair if near and near not in quantization.data else None)
+        yield Hit(quantization.key(key), text, None if near in quantization.data else renaming((key,), near))
 
 
 @rule("PRC052", warning="*", of="transformers")
@@ -198,16 +197,11 @@ def quantization_of_another_mode(quantization: Document, targets: Targets) -> It
         if key in quantization.data and key in known:
             moot = quantization.get(key) in (known[key].default, None)
             text = f"{key} has no effect in {mode} mode"
-            yield Hit(quantization.key(key), text, removal(key), Severity.INFO if moot else None)
+            yield Hit(quantization.key(key), text, removing((key,)), Severity.INFO if moot else None)
 
 
 def modes_are_off(document: Document) -> bool:
     return all(document.get(mode) in (None, False) for mode in ("load_in_4bit", "load_in_8bit"))
-
-
-def removal(key: str) -> Repair:
-    """Take out a field without effect."""
-    return Repair(f"remove {key}", (Operation("remove", (key,)),), Applicability.UNSAFE)
 
 
 @rule("PRC053", warning="*", of="transformers")

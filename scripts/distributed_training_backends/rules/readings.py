@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from ..knowledge import accelerate as knowledge
 from ..model import Applicability
 from ..sources.document import At
-from .registry import Operation, Repair
-from .rewriting import as_written, rewriting
+from .registry import Repair
+from .rewriting import as_written, removing, rewriting
 from .suggest import closest, did_you_mean, listing
 
 TRUE_WORDS = ("y", "yes", "t", "true", "on", "1")
@@ -200,7 +200,7 @@ def advice(at: At, outcome: Outcome) -> str:
 def repair_of(at: At, value: Any, outcome: Outcome) -> Repair | None:
     """The fix for a refused value: the value that was meant, or no key where the value is empty."""
     if value is None:
-        return Repair(f"remove {at.pointer[-1]}", (Operation("remove", at.pointer),)) if at.pointer else None
+        return removing(at.pointer, Applicability.SAFE)
     if outcome.better is None:
         return None
     return rewriting(at, outcome.better, Applicability.SAFE if outcome.sure else Applicability.UNSAFE)

@@ -1,6 +1,6 @@
-"""The fix that most rules offer: another value in the place of one."""
+"""The fixes that most rules offer: another value in the place of one, another key, none."""
 
-from ..model import Applicability
+from ..model import Applicability, Pointer
 from ..sources.document import At
 from .registry import Operation, Repair
 
@@ -16,3 +16,13 @@ def rewriting(at: At, value: object, applicability: Applicability = Applicabilit
     """Write another value at a place; with a key, the title names it."""
     title = f"write {key}: {as_written(at, value)}" if key else f"write {as_written(at, value)}"
     return Repair(title, (Operation("replace", at.pointer, value=value),), applicability)
+
+
+def renaming(pointer: Pointer, name: str | None, applicability: Applicability = Applicability.SAFE) -> Repair | None:
+    """Give an entry its right name, where there is one."""
+    return Repair(f"rename to {name}", (Operation("rename", pointer, name),), applicability) if name else None
+
+
+def removing(pointer: Pointer | None, applicability: Applicability = Applicability.UNSAFE) -> Repair | None:
+    """Take an entry out. Not safe by itself: its author may have wanted something."""
+    return Repair(f"remove {pointer[-1]}", (Operation("remove", pointer),), applicability) if pointer else None

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..knowledge import transformers
-from ..model import Applicability, Severity, Targets
+from ..model import Severity, Targets
 from ..resources import load_json
 from ..sources.document import Document
 from ..versions import describe, parse
-from .registry import Hit, Operation, Repair, rule
+from .registry import Hit, Repair, rule
+from .rewriting import removing, renaming
 from .suggest import closest, named, shown
 
 DATA = "trainer.json"
@@ -61,16 +62,10 @@ def instead(
 ) -> tuple[str, Repair | None]:
     better = other.get("name")
     if better in known and better not in document.data:
-        rename = Operation("rename", (name,), str(better))
-        return f"; write {better}", Repair(f"rename to {better}", (rename,))
+        return f"; write {better}", renaming((name,), better)
     if better is None and "text" in other:
-        return f"; {other['text']}", removal(name)
-    return "; remove it", removal(name)
-
-
-def removal(name: str) -> Repair:
-    """Take an argument out."""
-    return Repair(f"remove {name}", (Operation("remove", (name,)),), Applicability.UNSAFE)
+        return f"; {other['text']}", removing((name,))
+    return "; remove it", removing((name,))
 
 
 @rule("TRN011", error="*")
@@ -85,7 +80,7 @@ def misspelt_argument(trainer: Document, targets: Targets) -> Iterator[Hit]:
     for name in unknown(trainer, targets):
         near = near_miss(trainer, name, targets)
         if near:
-            repair = Repair(f"rename to {near}", (Operation("rename", (name,), near),))
+            repair = renaming((name,), near)
             text = f"transformers {targets.transformers} has no argument {shown(name)}; did you mean {near}?"
             yield Hit(trainer.key(name), text, repair, Severity.WARNING if strangers else None)
 

@@ -5,11 +5,11 @@ from typing import Any
 
 from ..knowledge import accelerate as knowledge
 from ..knowledge import transformers
-from ..model import Severity, Targets
+from ..model import Applicability, Severity, Targets
 from ..sources.document import Document
 from ..versions import covers
-from .registry import Hit, Operation, Repair, rule
-from .rewriting import rewriting
+from .registry import Hit, rule
+from .rewriting import removing, rewriting
 from .suggest import closest, did_you_mean, listing, shown
 from .trainer_arguments import given, known_arguments
 
@@ -142,7 +142,7 @@ def prefetch_without_workers(trainer: Document, targets: Targets) -> Iterator[Hi
     workers = value_of(trainer, "dataloader_num_workers", targets)
     if trainer.get("dataloader_prefetch_factor") is not None and workers == 0:
         text = "dataloader_prefetch_factor needs dataloader_num_workers above 0"
-        repair = Repair("remove dataloader_prefetch_factor", (Operation("remove", ("dataloader_prefetch_factor",)),))
+        repair = removing(("dataloader_prefetch_factor",), Applicability.SAFE)
         yield Hit(trainer.key("dataloader_prefetch_factor"), text, repair)
 
 

@@ -9,13 +9,14 @@ from functools import cached_property
 from typing import Any
 
 from ..knowledge import transformers
-from ..model import Applicability, Pointer
+from ..model import Pointer
 from ..resources import load_json
 from ..sources.document import At, Document
 from ..versions import covers, describe, parse
 from . import readings
 from .readings import Outcome, repair_of
-from .registry import Operation, Repair
+from .registry import Repair
+from .rewriting import removing, renaming
 from .suggest import closest
 
 DATA = "trainer_fsdp.json"
@@ -214,7 +215,7 @@ def unread(config: FsdpConfig) -> Iterator[tuple[str, str, Repair | None]]:
         if name not in known:
             yield name, *explanation(config, name, pointer)
         elif reason := not_with_these(config, name):
-            yield name, reason, Repair(f"remove {pointer[-1]}", (Operation("remove", pointer),), Applicability.UNSAFE)
+            yield name, reason, removing(pointer)
 
 
 def not_with_these(config: FsdpConfig, name: str) -> str:
@@ -249,6 +250,4 @@ def explanation(config: FsdpConfig, name: str, pointer: Pointer) -> tuple[str, R
 
 def rename(config: FsdpConfig, pointer: Pointer, name: str | None) -> Repair | None:
     """Give a key its right name, unless there is an entry of that name."""
-    if not name or name in config.entries or "." in name:
-        return None
-    return Repair(f"rename to {name}", (Operation("rename", pointer, name),))
+    return renaming(pointer, name) if name and name not in config.entries and "." not in name else None

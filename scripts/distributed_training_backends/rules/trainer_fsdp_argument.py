@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..knowledge import transformers
-from ..model import Targets
+from ..model import Applicability, Targets
 from ..sources.document import Document
 from ..versions import covers
 from .registry import Hit, Operation, Repair, rule
+from .rewriting import removing
 from .suggest import closest, did_you_mean, listing, shown
 from .trainer_arguments import given
 from .trainer_combinations import value_of
@@ -177,7 +178,7 @@ def refused_beside(trainer: Document, targets: Targets) -> Iterator[Hit]:
     twice = next((name for name in names if given(trainer).get(name)), None)
     if twice and switched_on(config, "activation_checkpointing", new(targets)):
         text = f"{twice} here and activation_checkpointing in fsdp_config exclude each other; keep the latter"
-        repair = Repair(f"remove {twice}", (Operation("remove", (twice,)),))
+        repair = removing((twice,), Applicability.SAFE)
         yield Hit(trainer.key(twice), text, repair, related=(config.key("activation_checkpointing"),))
 
 

@@ -16,12 +16,13 @@ from ..flow.effect import default_of_option, same
 from ..flow.launch import Launch
 from ..flow.placement import is_read
 from ..knowledge import accelerate as knowledge
-from ..model import Applicability, Severity
+from ..model import Severity
 from ..resources import load_json
 from ..sources.document import At
 from ..versions import covers
 from .readings import Outcome, advice, read, repair_of
-from .registry import Hit, Operation, Repair
+from .registry import Hit
+from .rewriting import removing
 from .suggest import listing, misfit, shown
 
 DATA = "accelerate_values.json"
@@ -186,14 +187,7 @@ def unread_hits(launch: Launch, prefixes: tuple[str, ...], skip: Sequence[str] =
         severity = Severity.INFO if takes_effect_anyway(launch, rows) else Severity.WARNING
         reason = why_unread(launch, [row for row in rows if row.used] or rows)
         text = f"{key_of(launch, option)} has no effect: accelerate {launch.release} {reason}"
-        yield Hit(launch.at(option, "key"), text, removal(launch, option), severity)
-
-
-def removal(launch: Launch, option: str) -> Repair | None:
-    """Take an entry out. Not safe by itself: its author may have wanted something."""
-    pointer = launch.arguments[option].pointer
-    title = f"remove {key_of(launch, option)}"
-    return Repair(title, (Operation("remove", pointer),), Applicability.UNSAFE) if pointer else None
+        yield Hit(launch.at(option, "key"), text, removing(launch.arguments[option].pointer), severity)
 
 
 def takes_effect_anyway(launch: Launch, rows: Sequence[Row]) -> bool:
