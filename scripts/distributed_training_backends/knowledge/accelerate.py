@@ -238,42 +238,13 @@ class AccelerateRelease:
 
 
 # Options of `torch.distributed.run` that `_filter_args` copies under the same name (torch 1.10 to 2.13).
-TORCHRUN_OPTIONS = frozenset(
-    {
-        "duplicate_stderr_filters",
-        "duplicate_stdout_filters",
-        "event_log_handler",
-        "local_addr",
-        "local_ranks_filter",
-        "log_dir",
-        "logs_specs",
-        "master_addr",
-        "master_port",
-        "max_restarts",
-        "module",
-        "monitor_interval",
-        "nnodes",
-        "no_python",
-        "node_rank",
-        "nproc_per_node",
-        "numa_binding",
-        "rdzv_backend",
-        "rdzv_conf",
-        "rdzv_endpoint",
-        "rdzv_id",
-        "redirects",
-        "role",
-        "run_path",
-        "shutdown_timeout",
-        "signals_to_handle",
-        "standalone",
-        "start_method",
-        "tee",
-        "training_script",
-        "training_script_args",
-        "virtual_local_rank",
-    }
-)
+_OF_TORCHRUN = """
+duplicate_stderr_filters duplicate_stdout_filters event_log_handler local_addr local_ranks_filter log_dir
+logs_specs master_addr master_port max_restarts module monitor_interval nnodes no_python node_rank nproc_per_node
+numa_binding rdzv_backend rdzv_conf rdzv_endpoint rdzv_id redirects role run_path shutdown_timeout
+signals_to_handle standalone start_method tee training_script training_script_args virtual_local_rank
+"""
+TORCHRUN_OPTIONS = frozenset(_OF_TORCHRUN.split())
 
 
 @lru_cache(maxsize=16)

@@ -130,7 +130,11 @@ def _choice(value: Any, choices: tuple[Any, ...], kind: str, generation: int) ->
     for choice in choices:
         if choice == value and not isinstance(value, (list, dict)):
             return choice
-    raise RefusedError("should be one of " + ", ".join(map(str, choices)))
+    raise _none_of(choices)
+
+
+def _none_of(choices: tuple[Any, ...]) -> RefusedError:
+    return RefusedError("should be one of " + ", ".join(map(str, choices)))
 
 
 def _bounded(value: Any, bounds: Mapping[str, float]) -> Any:
@@ -199,16 +203,13 @@ def _str1(value: Any) -> Any:
     raise RefusedError("should be text")
 
 
-def _str2(value: Any) -> Any:
-    if isinstance(value, str):
-        return value
-    raise RefusedError("should be text")
+def _is(kinds: type | tuple[type, ...], words: str, null: bool = False) -> Callable[[Any], Any]:
+    def test(value: Any) -> Any:
+        if isinstance(value, kinds) or (null and value is None):
+            return value
+        raise RefusedError(f"should be {words}")
 
-
-def _path(value: Any) -> Any:
-    if isinstance(value, str):
-        return value
-    raise RefusedError("should be a path")
+    return test
 
 
 def _dict1(value: Any) -> Any:
@@ -226,19 +227,7 @@ def _model1(value: Any) -> Any:
     raise RefusedError("should be a mapping")
 
 
-def _dict2(value: Any) -> Any:
-    if isinstance(value, dict):
-        return value
-    raise RefusedError("should be a mapping")
-
-
-def _none(value: Any) -> Any:
-    if value is not None:
-        raise RefusedError("should be null")
-
-
-def _any(value: Any) -> Any:
-    return value
+_dict2 = _is(dict, "a mapping")
 
 
 def _dtype(_: Any) -> Any:
@@ -249,40 +238,27 @@ _KINDS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "int": (_int1, _int2),
     "float": (_float1, _float2),
     "bool": (_bool, _bool),
-    "str": (_str1, _str2),
-    "path": (_path, _path),
+    "str": (_str1, _is(str, "text")),
+    "path": (_is(str, "a path"),) * 2,
     "dict": (_dict1, _dict2),
     "model": (_model1, _dict2),
-    "none": (_none, _none),
-    "any": (_any, _any),
+    "none": (_is(type(None), "null"),) * 2,
+    "any": (lambda value: value,) * 2,
     "dtype": (_dtype, _dtype),
 }
-
-
-def _is(kinds: type | tuple[type, ...], words: str, null: bool = False) -> Callable[[Any], Any]:
-    def test(value: Any) -> Any:
-        if isinstance(value, kinds) or (null and value is None):
-            return value
-        raise RefusedError(f"should be {words}")
-
-    return test
 
 
 def _any_case(value: Any, choices: tuple[Any, ...]) -> Any:
     for choice in choices:
         if value == choice or (isinstance(value, str) and str(choice).lower() == value.lower()):
             return choice
-    raise RefusedError("should be one of " + ", ".join(map(str, choices)))
+    raise _none_of(choices)
 
 
 def _exactly(value: Any, choices: tuple[Any, ...]) -> Any:
     if value in choices:
         return value
-    raise RefusedError("should be one of " + ", ".join(map(str, choices)))
-
-
-def _any_case_or_null(value: Any, choices: tuple[Any, ...]) -> Any:
-    return None if value is None else _any_case(value, choices)
+    raise _none_of(choices)
 
 
 def _countable(value: Any) -> Any:
@@ -297,14 +273,18 @@ def _filled(value: Any) -> Any:
     raise RefusedError("should not be empty")
 
 
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
 def _texts(value: Any) -> Any:
-    if isinstance(value, (str, dict)) or (isinstance(value, list) and all(isinstance(item, str) for item in value)):
+    if isinstance(value, (str, dict)) or _are_texts(value):
         return value
     raise RefusedError("should be a list of texts")
 
 
 def _auto_or_texts(value: Any) -> Any:
-    if value == "auto" or (isinstance(value, list) and all(isinstance(item, str) for item in value)):
+    if value == "auto" or _are_texts(value):
         return value
     raise RefusedError('should be "auto" or a list of texts')
 
@@ -313,14 +293,6 @@ def _auto_or_int(value: Any) -> Any:
     if isinstance(value, str) and value != "auto":
         raise RefusedError('should be an integer or "auto"')
     return value
-
-
-def _text_as_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
-def _null_as_mapping(value: Any) -> Any:
-    return {} if value is None else value
 
 
 def _loss_scale(value: Any) -> Any:
@@ -339,7 +311,7 @@ def _scale_integer(value: Any) -> Any:
 
 _CHOICES: dict[str, Callable[[Any, tuple[Any, ...]], Any]] = {
     "any-case": _any_case,
-    "any-case?": _any_case_or_null,
+    "any-case?": lambda value, choices: None if value is None else _any_case(value, choices),
     "exactly": _exactly,
 }
 
@@ -356,8 +328,8 @@ _READS: dict[str, Callable[[Any], Any]] = {
     "texts": _texts,
     "auto-or-texts": _auto_or_texts,
     "auto-or-int": _auto_or_int,
-    "text-as-list": _text_as_list,
-    "null-as-mapping": _null_as_mapping,
+    "text-as-list": lambda value: [value] if isinstance(value, str) else value,
+    "null-as-mapping": lambda value: {} if value is None else value,
     "loss-scale": _loss_scale,
     "scale-integer": _scale_integer,
 }

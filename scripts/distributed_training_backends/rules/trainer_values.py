@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from math import inf
 from typing import Any
 
 from ..knowledge import transformers
@@ -118,60 +119,16 @@ def read_settings(row: Row, value: Any, targets: Targets) -> str:
     return "a mapping, nor the path of a JSON file"
 
 
-def read_text(_row: Row, value: Any, _targets: Targets) -> str:
-    """A text."""
-    return "" if isinstance(value, str) else "a text"
+def taking(takes: Callable[[Any], bool], expected: str) -> Callable[[Row, Any, Targets], str]:
+    return lambda _row, value, _targets: "" if takes(value) else expected
 
 
-def read_number(_row: Row, value: Any, _targets: Targets) -> str:
-    """A number."""
-    return "" if isinstance(value, (int, float)) else "a number"
+def is_integer_of(value: Any, least: int) -> bool:
+    return isinstance(value, int) and value >= least
 
 
-def read_integer(_row: Row, value: Any, _targets: Targets) -> str:
-    """An integer."""
-    return "" if isinstance(value, int) else "an integer"
-
-
-def read_given(_row: Row, value: Any, _targets: Targets) -> str:
-    """Anything but nothing."""
-    return "a number" if value is None else ""
-
-
-def read_count(_row: Row, value: Any, _targets: Targets) -> str:
-    """An integer above 0."""
-    return "" if isinstance(value, int) and value > 0 else "an integer above 0"
-
-
-def read_loose_count(_row: Row, value: Any, _targets: Targets) -> str:
-    """An integer, or a number above 0."""
-    return "" if isinstance(value, int) or (isinstance(value, float) and value > 0) else "an integer above 0"
-
-
-def read_not_negative(_row: Row, value: Any, _targets: Targets) -> str:
-    """A number of at least 0."""
-    return "" if isinstance(value, (int, float)) and value >= 0 else "a number of at least 0"
-
-
-def read_ratio(_row: Row, value: Any, _targets: Targets) -> str:
-    """A number from 0 to 1."""
-    return "" if isinstance(value, (int, float)) and 0 <= value <= 1 else "a number from 0 to 1"
-
-
-def read_whole_steps(_row: Row, value: Any, _targets: Targets) -> str:
-    """An integer of at least 0."""
-    return "" if isinstance(value, int) and value >= 0 else "an integer of at least 0"
-
-
-def read_steps_but_one(_row: Row, value: Any, _targets: Targets) -> str:
-    """An integer of at least 0, but not 1."""
-    fits = isinstance(value, int) and value >= 0 and value != 1
-    return "" if fits else "0, or an integer above 1"
-
-
-def read_any_number(_row: Row, _value: Any, _targets: Targets) -> str:
-    """Not looked at here."""
-    return ""
+def is_from(value: Any, least: float, most: float = inf) -> bool:
+    return isinstance(value, (int, float)) and least <= value <= most
 
 
 READERS: Mapping[str, Callable[[Row, Any, Targets], str]] = {
@@ -180,17 +137,19 @@ READERS: Mapping[str, Callable[[Row, Any, Targets], str]] = {
     "reports": read_reports,
     "json-text": read_json_text,
     "settings": read_settings,
-    "text": read_text,
-    "number": read_number,
-    "integer": read_integer,
-    "given": read_given,
-    "count": read_count,
-    "loose-count": read_loose_count,
-    "not-negative": read_not_negative,
-    "ratio": read_ratio,
-    "whole-steps": read_whole_steps,
-    "steps-but-one": read_steps_but_one,
-    "any-number": read_any_number,
+    "text": taking(lambda value: isinstance(value, str), "a text"),
+    "number": taking(lambda value: isinstance(value, (int, float)), "a number"),
+    "integer": taking(lambda value: isinstance(value, int), "an integer"),
+    "given": taking(lambda value: value is not None, "a number"),
+    "count": taking(lambda value: is_integer_of(value, 1), "an integer above 0"),
+    "loose-count": taking(
+        lambda value: isinstance(value, int) or (isinstance(value, float) and value > 0), "an integer above 0"
+    ),
+    "not-negative": taking(lambda value: is_from(value, 0), "a number of at least 0"),
+    "ratio": taking(lambda value: is_from(value, 0, 1), "a number from 0 to 1"),
+    "whole-steps": taking(lambda value: is_integer_of(value, 0), "an integer of at least 0"),
+    "steps-but-one": taking(lambda value: is_integer_of(value, 0) and value != 1, "0, or an integer above 1"),
+    "any-number": taking(lambda _: True, ""),  # not looked at here
 }
 
 
