@@ -78,9 +78,16 @@ def test_a_heading_that_repeats_its_parents_is_part_of_its_section() -> None:
     assert [unit.text for unit in other.units] == ["Text.", "an example:", "More text."]
 
 
-@pytest.mark.parametrize("query", ["FSD001", "fsd001", "`FSD001`", "error[FSD001]", "fsdp-value"])
-def test_a_rule_finds_its_section_first(query: str) -> None:
-    assert references(api.look_up(query))[0] == "references/rules/fsdp.md#fsd001"
+@table("""query, first
+FSD001, rules/fsdp.md#fsd001
+fsd001, rules/fsdp.md#fsd001
+'`FSD001`', rules/fsdp.md#fsd001
+'error[FSD001]', rules/fsdp.md#fsd001
+fsdp-value, rules/fsdp.md#fsd001
+--max_restarts, api-reference.md#accelerate-launch-rendezvous-and-torchrun
+FSDP_VERSION, api-reference.md#fullyshardeddataparallelplugin""")
+def test_rules_flags_and_variables_find_their_section_first(query: str, first: str) -> None:
+    assert references(api.look_up(query))[0] == f"references/{first}"
 
 
 def test_the_section_of_a_rule_has_its_whole_documentation() -> None:
@@ -154,14 +161,6 @@ def test_what_a_target_lacks_is_noted() -> None:
     assert "transformers 4.55.0 does not have parallelism_config (since 4.56)" in (
         api.look_up("parallelism_config", targets=old).notes
     )
-
-
-def test_a_flag_or_variable_beats_a_key_of_that_name() -> None:
-    assert (
-        references(api.look_up("--max_restarts"))[0]
-        == "references/api-reference.md#accelerate-launch-rendezvous-and-torchrun"
-    )
-    assert references(api.look_up("FSDP_VERSION"))[0] == "references/api-reference.md#fullyshardeddataparallelplugin"
 
 
 def test_an_excerpt_has_the_row_that_was_asked_for_with_the_head_of_its_table() -> None:
