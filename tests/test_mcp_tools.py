@@ -55,12 +55,8 @@ async def found(client: Client, query: str, **more: Any) -> dict[str, Any]:
 
 async def test_a_config_is_judged(client: Client) -> None:
     answer = await judged(client, ACCELERATE)
-    assert (answer["verdict"], answer["kind"], answer["total"], answer["next_offset"]) == (
-        "rejected",
-        "accelerate",
-        5,
-        -1,
-    )
+    assert (answer["verdict"], answer["kind"]) == ("rejected", "accelerate")
+    assert (answer["total"], answer["next_offset"]) == (5, -1)
     assert answer["summary"].startswith("Refused: 2 errors, 3 warnings, 2 hints.")
     severities = [finding["severity"] for finding in answer["findings"]]
     assert severities == ["error"] * 2 + ["warning"] * 3
@@ -93,10 +89,8 @@ async def test_the_answer_is_that_of_the_command_line(
     assert fixes
     for finding in answer["findings"]:
         if finding["code"] in fixes:
-            assert (finding["fix"], finding["applicability"]) == (
-                fixes[finding["code"]]["title"],
-                fixes[finding["code"]]["applicability"],
-            )
+            fix = fixes[finding["code"]]
+            assert (finding["fix"], finding["applicability"]) == (fix["title"], fix["applicability"])
 
 
 async def test_a_full_answer_has_hints_and_the_fixes_as_a_diff(client: Client) -> None:
@@ -141,9 +135,8 @@ async def test_what_cannot_be_judged_says_why(client: Client) -> None:
 
 
 def test_no_answer_names_an_option_of_the_command_line() -> None:
-    options = {
-        word for line in cli.build_parser().format_help().split() if (word := line.strip("[],")).startswith("--")
-    }
+    words = [word.strip("[],") for word in cli.build_parser().format_help().split()]
+    options = {word for word in words if word.startswith("--")}
     texts = [example.files[0][1] for cases in all_cases().values() for example in cases]
     refused_by_one = '{"train_batch_size": "auto", "zero_optimization": {"stage": 2}}'
     for text in (*texts, " ", "just words", DEEPSPEED, refused_by_one):
@@ -392,9 +385,8 @@ async def test_calls_at_once_do_not_disturb_each_other(client: Client) -> None:
     async with anyio.create_task_group() as group:
         for code, text in expected.items():
             group.start_soon(ask, code, text)
-    assert {code: text_of(result) for code, result in together.items()} == {
-        code: text_of(result) for code, result in alone.items()
-    }
+    assert together.keys() == alone.keys()
+    assert [code for code in alone if text_of(together[code]) != text_of(alone[code])] == []
 
 
 def test_a_tool_is_registered_once_it_is_a_row() -> None:
