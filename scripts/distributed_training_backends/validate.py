@@ -1,9 +1,11 @@
 """Documents in, findings out: gathers what belongs together, runs the rules, and sorts what they say by file."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from . import consumers
+from .flow.arguments import OpenValueError
 from .flow.inputs import DeepSpeedFile, Variables, lone_inputs, run_inputs
 from .model import (
     Consumer,
@@ -151,6 +153,11 @@ def unreadable(source: Unreadable) -> FileReport:
 def run(inputs: dict[str, Any], options: Options) -> Iterator[Finding]:
     """Run the rules on a unit's inputs."""
     given = {"context": options.context, **inputs, "targets": options.targets, "absent": options.absent}
+    if file := given.get("deepspeed"):
+        from .flow.deepspeed import read  # no other file needs it
+
+        with suppress(OpenValueError):
+            given["reading"] = read(file)
     catalog.load(given)
     for rule, severity, hit in run_rules(given, dict(options.targets.items())):
         yield finding_of(rule, severity, hit)

@@ -1,7 +1,7 @@
 """What rules may ask for: the inputs of one unit of judgement, by parameter name.
 
 A unit is one file with what belongs to it: an Accelerate config and the DeepSpeed file that it names, or a lone file.
-An input that is None skips the rules that ask for it.
+An input that is None skips the rules that ask for it. `reading` is what DeepSpeed gets of a `deepspeed` file.
 """
 
 from typing import Any, Literal

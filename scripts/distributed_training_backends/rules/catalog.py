@@ -40,15 +40,15 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "python_run": ("script",),
     "cross_script": ("beside",),
     "deepspeed_text": ("deepspeed",),
-    "deepspeed_keys": ("deepspeed",),
+    "deepspeed_keys": ("deepspeed", "reading"),
     "deepspeed_values": ("deepspeed",),
-    "deepspeed_batch": ("deepspeed",),
+    "deepspeed_batch": ("reading",),
     "deepspeed_auto": ("deepspeed",),
-    "deepspeed_optimizer": ("deepspeed",),
-    "deepspeed_scheduler": ("deepspeed",),
-    "deepspeed_conflicts": ("deepspeed",),
+    "deepspeed_optimizer": ("reading",),
+    "deepspeed_scheduler": ("reading",),
+    "deepspeed_conflicts": ("reading",),
     "deepspeed_huggingface": ("deepspeed",),
-    "deepspeed_effect": ("deepspeed",),
+    "deepspeed_effect": ("deepspeed", "reading"),
 }
 
 

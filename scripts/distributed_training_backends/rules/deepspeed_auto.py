@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from ..flow.deepspeed import Reading, read
+from ..flow.deepspeed import Reading
 from ..flow.inputs import DeepSpeedFile
 from ..knowledge.deepspeed import auto_fillers
 from ..model import Pointer, Severity
@@ -16,7 +16,7 @@ from .suggest import shown
 
 
 @rule("DSP023", error="*")
-def unfilled_auto(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def unfilled_auto(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit]:
     """An "auto" that Accelerate does not know how to replace.
 
     Before DeepSpeed gets the config, Accelerate goes through all its blocks and refuses every "auto" that is left:
@@ -27,8 +27,7 @@ def unfilled_auto(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     DeepSpeed itself knows, as in `zenflow`, is refused on this way. Write a value. Source: accelerate 1.15.0,
     utils/dataclasses.py, `DeepSpeedPlugin.fill_match`.
     """
-    reading = read(deepspeed)
-    if reading is None or not deepspeed.huggingface:
+    if not deepspeed.huggingface:
         return
     who = "Accelerate" if deepspeed.consumer == "accelerate" else "The Trainer"
     slips = {entry.pointer: (f"; {why.advice}", why.repair) for _, entry, why in explained(deepspeed) if why.repair}

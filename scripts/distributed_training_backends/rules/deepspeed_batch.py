@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from math import inf, isfinite
 from typing import Any, NamedTuple
 
-from ..flow.deepspeed import Reading, read
+from ..flow.deepspeed import Reading
 from ..flow.inputs import DeepSpeedFile
 from .registry import Hit, rule
 from .suggest import shown
@@ -28,12 +28,6 @@ class Batch(NamedTuple):
         return all(isinstance(size, (int, float)) for size in (self.total, self.micro, self.steps) if size is not None)
 
 
-def batch_of(reading: Reading) -> Batch:
-    total, micro, steps = (reading.data.get(name) for name in SIZES)
-    free = frozenset(name for name in SIZES if name in reading.filled)
-    return Batch(total, micro, steps, free, world_of(reading.file))
-
-
 def world_of(file: DeepSpeedFile) -> int | None:
     """The number of processes: from the caller, else from the Accelerate config that names the file."""
     count = file.context.num_processes
@@ -47,14 +41,13 @@ def elastic(reading: Reading) -> bool:
 
 
 @rule("DSP020", error="*")
-def batch_size_is_no_number(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def batch_size_is_no_number(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit]:
     """A batch size or the number of accumulation steps is a text or a list where DeepSpeed calculates with it.
 
     DeepSpeed itself fills in nothing: "auto" is for files that Accelerate or the Trainer read. It does not convert "16"
     either, and fails with a TypeError. Write a number. Source: 0.19.8, runtime/config.py, `_batch_assertion`.
     """
-    reading = read(deepspeed)
-    if reading is None or elastic(reading):
+    if elastic(reading):
         return
     if (
         deepspeed.huggingface
@@ -76,15 +69,14 @@ def batch_size_is_no_number(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 
 @rule("DSP021", error="*")
-def no_batch_size(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def no_batch_size(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit]:
     """Neither `train_batch_size` nor `train_micro_batch_size_per_gpu` is given.
 
     DeepSpeed needs one of them. Accelerate and the Trainer replace an "auto", but do not add a key that is missing:
     write `"train_micro_batch_size_per_gpu": "auto"` for them. Source: 0.19.8, runtime/config.py,
     `_set_batch_related_parameters`.
     """
-    reading = read(deepspeed)
-    if reading is None or elastic(reading):
+    if elastic(reading):
         return
     if reading.data.get(TOTAL) is None and reading.data.get(MICRO) is None:
         value = '"auto"' if deepspeed.huggingface else "a number"
@@ -93,7 +85,7 @@ def no_batch_size(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 
 @rule("DSP022", error="*")
-def batch_arithmetic(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def batch_arithmetic(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit]:
     """The batch sizes do not come out, whatever the number of processes.
 
     DeepSpeed works out what is missing and then insists on `train_batch_size = train_micro_batch_size_per_gpu x
@@ -101,10 +93,11 @@ def batch_arithmetic(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     accumulation steps, DeepSpeed works them out. Leave one of the three out, or correct them. Source: 0.19.8,
     runtime/config.py, `_batch_assertion`.
     """
-    reading = read(deepspeed)
-    if reading is None or elastic(reading):
+    if elastic(reading):
         return
-    batch = batch_of(reading)
+    free = frozenset(name for name in SIZES if name in reading.filled)
+    total, micro, steps = (reading.data.get(name) for name in SIZES)
+    batch = Batch(total, micro, steps, free, world_of(reading.file))
     if not batch.numeric or (batch.total is None and batch.micro is None):
         return
     given = [name for name in SIZES if reading.data.get(name) is not None]
@@ -113,11 +106,8 @@ def batch_arithmetic(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
         message = f"`{name}` has to be greater than 0, but is {shown(reading.data[name])}"
         yield Hit(deepspeed.document.value(name), message)
     if not wrong and not comes_out(batch):
-        yield Hit(deepspeed.document.value(TOTAL), arithmetic_message(batch), related=related(reading))
-
-
-def related(reading: Reading) -> tuple[Any, ...]:
-    return tuple(reading.at(name) for name in (MICRO, STEPS) if reading.written(name))
+        related = tuple(reading.at(name) for name in (MICRO, STEPS) if reading.written(name))
+        yield Hit(deepspeed.document.value(TOTAL), arithmetic_message(batch), related=related)
 
 
 def arithmetic_message(batch: Batch) -> str:
@@ -156,18 +146,15 @@ def holds(total: Any, micro: Any, steps: Any, world: int) -> bool:
 
 
 @rule("DSP049", error="0.10.0..")
-def processes_do_not_divide(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def processes_do_not_divide(reading: Reading) -> Iterator[Hit]:
     """A size of a group of processes that does not fit the number of processes, where that is known.
 
     `zero_hpz_partition_size` and `autoep_size` have to divide it; `autotp_size` may not be above it, because Accelerate
     makes a device mesh of that size. Source: 0.19.8, utils/groups.py, `_create_zero_param_parallel_group`;
     module_inject/auto_ep_folding.py, `build_folding_spec`; accelerate 1.15.0, `_prepare_deepspeed`.
     """
-    reading = read(deepspeed)
-    world = world_of(deepspeed)
-    if reading is None or world is None:
-        return
-    for path, fits, wanted in group_sizes(reading, world):
+    world = world_of(reading.file)
+    for path, fits, wanted in group_sizes(reading, world) if world else ():
         size = reading.value(path)
         if isinstance(size, int) and size > 0 and not fits(size):
             message = f"`{path}` is {size}, which {wanted} the number of processes ({world})"

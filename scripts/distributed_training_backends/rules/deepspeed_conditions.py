@@ -182,18 +182,18 @@ def by_key(table: str) -> Mapping[str, list[dict[str, Any]]]:
 
 
 @lru_cache(maxsize=1024)
-def rows_for(table: str, code: str, release: str, accelerate: str) -> tuple[dict[str, Any], ...]:
+def rows_for(code: str, release: str, accelerate: str) -> tuple[dict[str, Any], ...]:
     return tuple(
         row
-        for row in rows(table)
+        for row in rows("conflicts")
         if row["rule"] == code
         and covers(row.get("releases", "*"), release)
         and covers(row.get("accelerate", "*"), accelerate)
     )
 
 
-def hits(reading: Reading, table: str, code: str) -> Iterator[Hit]:
-    for row in rows_for(table, code, reading.release, reading.file.targets.accelerate):
+def hits(reading: Reading, code: str) -> Iterator[Hit]:
+    for row in rows_for(code, reading.release, reading.file.targets.accelerate):
         if holds(reading, row["when"]):
             yield hit(reading, row)
 

@@ -9,8 +9,7 @@ from ..knowledge import deepspeed as knowledge
 from ..knowledge.pydantic_values import RefusedError, effective
 from ..model import Severity
 from ..sources.document import At
-from .deepspeed_conditions import by_key, holds, is_number, same
-from .deepspeed_conflicts import of_rule
+from .deepspeed_conditions import by_key, hits, holds, is_number, same
 from .deepspeed_walk import Entry, walk
 from .registry import Hit, rule
 from .rewriting import removing, rewriting
@@ -29,9 +28,8 @@ def setting_without_effect(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     for reading, entry in walk(deepspeed):
         why = without_effect(reading, entry)
         if why and entry.value != "auto":
-            default = entry.key is not None and at_default(reading, entry)
             message = f"`{entry.name}` has no effect here: {why}"
-            severity = Severity.INFO if default else None
+            severity = Severity.INFO if at_default(reading, entry) else None
             yield Hit(At(deepspeed.document, entry.pointer, "key"), message, removing(entry.pointer), severity)
 
 
@@ -51,13 +49,10 @@ def without_effect(reading: Reading, entry: Entry) -> str | None:
 
 
 def at_default(reading: Reading, entry: Entry) -> bool:
-    if entry.key is None:
-        return False
-    try:
-        becomes = effective(entry.value, entry.key, reading.facts.generation)
-    except RefusedError:
-        return True
-    return same(becomes, entry.key.default) or entry.value in ({}, None)
+    becomes = effect(reading, entry)
+    return entry.key is not None and (
+        becomes is REFUSED or same(becomes, entry.key.default) or entry.value in ({}, None)
+    )
 
 
 @rule("DSP061", warning="*")
@@ -85,6 +80,7 @@ def converted_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 
 STAGE = ("zero_optimization", "stage")
+REFUSED = object()
 MISSED = {3: "another stage than 3, and build the model without zero.Init", 2: "another stage than 2"}
 
 
@@ -98,19 +94,20 @@ def quoted_stage(file: DeepSpeedFile) -> int | None:
 
 def converted(reading: Reading, entry: Entry) -> Any:
     """The number that takes the place of a bool or of a fraction; None when the meaning stays."""
-    if entry.key is None:
-        return None
+    becomes = effect(reading, entry)
+    changed = isinstance(entry.value, bool) or (is_number(entry.value) and entry.value != becomes)
+    return becomes if changed and is_number(becomes) else None
+
+
+def effect(reading: Reading, entry: Entry) -> Any:
     try:
-        becomes = effective(entry.value, entry.key, reading.facts.generation)
+        return effective(entry.value, entry.key, reading.facts.generation) if entry.key else REFUSED
     except RefusedError:
-        return None
-    if isinstance(entry.value, bool) and is_number(becomes):
-        return becomes
-    return becomes if is_number(entry.value) and is_number(becomes) and entry.value != becomes else None
+        return REFUSED
 
 
 @rule("DSP062", warning="*")
-def release_trains_wrongly(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def release_trains_wrongly(reading: Reading) -> Iterator[Hit]:
     """A combination of settings that this release of DeepSpeed is known to train wrongly with, without an error.
 
     0.17.6 to 0.18.2: ZeRO 2 keeps only the last micro batch of an accumulation (issue 7718, fixed in 0.18.3). 0.12.4 to
@@ -118,11 +115,11 @@ def release_trains_wrongly(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     Before 0.15.2: ZeRO 2 with an offloaded optimizer accumulates wrongly (fixed by 6550). Take another release, or
     change the setting that is named. Source: runtime/zero/stage_1_and_2.py of the releases named.
     """
-    yield from of_rule(deepspeed, "DSP062")
+    yield from hits(reading, "DSP062")
 
 
 @rule("DSP063", warning="*")
-def not_as_it_seems(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def not_as_it_seems(reading: Reading) -> Iterator[Hit]:
     """A setting that is taken, but does not do what it seems to, or does harm.
 
     `autotuning.enabled` ends the run after a few steps; `torch_autocast` without a dtype takes PyTorch's default;
@@ -130,37 +127,36 @@ def not_as_it_seems(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     `elastic_checkpoint` is refused when a stage-3 checkpoint is saved or loaded. Source: 0.19.8, runtime/engine.py,
     `_autotuning_exit`; runtime/config.py, `get_torch_autocast_dtype`.
     """
-    yield from of_rule(deepspeed, "DSP063")
+    yield from hits(reading, "DSP063")
 
 
 @rule("DSP064", info="*")
-def worth_knowing(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def worth_knowing(reading: Reading) -> Iterator[Hit]:
     """What the file leaves to defaults, to the script or to the machine, and what follows from it.
 
     Defaults that changed between releases (`gradient_clipping`, `pin_memory`), blocks that make the Trainer ignore its
     own arguments, packages that a monitor needs, measuring that costs time. Source: 0.19.8, runtime/config.py;
     transformers 5.24.0, integrations/deepspeed.py.
     """
-    yield from of_rule(deepspeed, "DSP064")
+    yield from hits(reading, "DSP064")
 
 
 @rule("DSP065", info="*")
-def removed_later(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def removed_later(reading: Reading) -> Iterator[Hit]:
     """A block that this release still reads, and a later one refuses by its presence alone.
 
     Source: 0.19.8, runtime/config.py, `_reject_removed_config_keys`.
     """
     newest = knowledge.for_release(knowledge.releases()[-1])
-    reading = read(deepspeed)
-    for path, removed in newest.removed.items() if reading else ():
+    for path, removed in newest.removed.items():
         steps = tuple(path.split("."))
-        if deepspeed.document.has(*steps) and reading and path not in reading.facts.removed:
+        if reading.document.has(*steps) and path not in reading.facts.removed:
             message = f"DeepSpeed refuses `{path}` from {removed.since} on, whatever its value"
-            yield Hit(deepspeed.document.key(*steps), message)
+            yield Hit(reading.document.key(*steps), message)
 
 
 @rule("DSP066", warning="*")
-def releases_do_not_go_together(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def releases_do_not_go_together(reading: Reading) -> Iterator[Hit]:
     """A setting that this pair of DeepSpeed and Accelerate releases trips over.
 
     Accelerate before 0.31.0 fills in a fraction for `stage3_prefetch_bucket_size`, refused by DeepSpeed since 0.15.0;
@@ -168,4 +164,4 @@ def releases_do_not_go_together(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     Source: accelerate 0.30.1 and 1.8.1, accelerator.py, `_prepare_deepspeed`, `no_sync`; deepspeed 0.16.0,
     runtime/engine.py, `no_sync`.
     """
-    yield from of_rule(deepspeed, "DSP066")
+    yield from hits(reading, "DSP066")

@@ -10,7 +10,6 @@ from ..flow.deepspeed import (
     is_on,
     mixed_precision,
     node,
-    read,
 )
 from ..flow.effect import normal
 from ..flow.inputs import DeepSpeedFile
@@ -40,7 +39,7 @@ def no_zero_block(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 
 @rule("DSP051", error="*")
-def trainer_mismatch(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def trainer_mismatch(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit]:
     """The Trainer compares the file with TrainingArguments, and refuses it where they differ.
 
     `HfTrainerDeepSpeedConfig` compares batch sizes, clipping, learning rate, betas, eps, weight decay, warm-up, total
@@ -50,8 +49,7 @@ def trainer_mismatch(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     compared with the arguments beside it. Source: transformers 5.24.0, integrations/deepspeed.py,
     `HfTrainerDeepSpeedConfig`.
     """
-    reading = read(deepspeed)
-    if reading is None or deepspeed.consumer != "trainer":
+    if deepspeed.consumer != "trainer":
         return
     arguments = dict(deepspeed.context.arguments)
     for row in rows("trainer_compares"):
@@ -139,7 +137,7 @@ def left_to_script(document: Document) -> Iterator[Hit]:
 
 
 @rule("DSP053", error="*")
-def cpu_offload_needs_cpu_optimizer(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def cpu_offload_needs_cpu_optimizer(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit]:
     """The optimizer is offloaded, and the file has no `optimizer` block: the script's own optimizer has to fit.
 
     DeepSpeed refuses any optimizer but DeepSpeedCPUAdam then, unless `"zero_force_ds_cpu_optimizer": false`. Accelerate
@@ -147,8 +145,7 @@ def cpu_offload_needs_cpu_optimizer(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     with that, the Trainer's own optimizer is always refused. Source: deepspeed 0.19.8, runtime/engine.py,
     `_configure_optimizer`; accelerate 1.15.0, `_prepare_deepspeed`.
     """
-    reading = read(deepspeed)
-    if reading is None or reading.written("optimizer") or not reading.cpu_optimizer:
+    if reading.written("optimizer") or not reading.cpu_optimizer:
         return
     if not reading.value("zero_force_ds_cpu_optimizer"):
         return
@@ -162,15 +159,15 @@ def cpu_offload_needs_cpu_optimizer(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 
 @rule("DSP054", error="..0.23.0", of="accelerate")
-def stage_3_without_batch_size(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def stage_3_without_batch_size(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit]:
     """A stage 3 file without `train_batch_size`, in releases of Accelerate that look it up without asking.
 
     They take a copy of the file for `zero3_init_flag`, which is on at stage 3 unless the launch says otherwise, and
     end with `KeyError: 'train_batch_size'`; "auto" is filled in. Source: accelerate 0.23.0, utils/dataclasses.py,
     `DeepSpeedPlugin.set_deepspeed_weakref`.
     """
-    reading, launch = read(deepspeed), deepspeed.launch
-    if reading is None or deepspeed.consumer != "accelerate" or reading.stage != 3:
+    launch = deepspeed.launch
+    if deepspeed.consumer != "accelerate" or reading.stage != 3:
         return
     off = launch is not None and launch.given("zero3_init_flag") and normal(launch.value("zero3_init_flag")) is None
     if not off and not reading.written("train_batch_size"):

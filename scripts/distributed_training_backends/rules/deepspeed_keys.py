@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from ..flow.deepspeed import Reading, read
+from ..flow.deepspeed import Reading
 from ..flow.inputs import DeepSpeedFile
 from ..knowledge import deepspeed as knowledge
 from ..knowledge.pydantic_values import problem
@@ -195,7 +195,7 @@ def misplaced_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 
 @rule("DSP007", error="0.19.7..")
-def removed_feature(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def removed_feature(reading: Reading) -> Iterator[Hit]:
     """A block or key whose feature was removed: its presence alone is refused, even `{"enabled": false}`.
 
     0.19.7 removed `nebula`, `compression_training`, `quantize_training`, `sparse_attention` and MiCS; 0.19.8 removed
@@ -203,17 +203,16 @@ def removed_feature(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     `progressive_layer_drop` and LoCo. Take the key out. Source: 0.19.7 and 0.19.8, runtime/config.py,
     `_reject_removed_config_keys`.
     """
-    reading = read(deepspeed)
-    for path, removed in reading.facts.removed.items() if reading else ():
+    for path, removed in reading.facts.removed.items():
         steps = tuple(path.split("."))
-        if not deepspeed.document.has(*steps):
+        if not reading.document.has(*steps):
             continue
-        value = deepspeed.document.get(*steps)
+        value = reading.document.get(*steps)
         off = value in (False, None, {}) or (isinstance(value, dict) and value.get("enabled") is False)
         sure = Applicability.SAFE if off else Applicability.UNSAFE
         advice = load_json("deepspeed_rules.json")["instead"].get(path, "take it out")
         message = f"DeepSpeed refuses `{path}` since {removed.since}, whatever its value: its feature is gone; {advice}"
-        yield Hit(deepspeed.document.key(*steps), message, removing(steps, sure))
+        yield Hit(reading.document.key(*steps), message, removing(steps, sure))
 
 
 @rule("DSP008", error="*")

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ..flow.deepspeed import Reading, read
+from ..flow.deepspeed import Reading
 from ..flow.inputs import DeepSpeedFile
 from ..knowledge.deepspeed import Constructor
-from ..model import Applicability, Severity
+from ..model import Applicability, Pointer, Severity
 from ..resources import load_json
 from .deepspeed_conditions import is_number, rows
-from .registry import Hit, rule
+from .registry import Hit, Repair, rule
 from .rewriting import renaming, rewriting
 from .suggest import closest, listing, shown, unlike
 
@@ -33,15 +33,12 @@ def constructor(reading: Reading) -> Constructor | None:
 
 
 @rule("DSP030", error="*")
-def unknown_optimizer(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def unknown_optimizer(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit]:
     """The optimizer's `type` is neither one of DeepSpeed's own nor the name of a class in `torch.optim`.
 
     DeepSpeed's own names may be written in any case, those of PyTorch have to be exact ("SGD", not "sgd"). 0.19.7
     removed the 1-bit optimizers. Source: `runtime/engine.py`, `_do_sanity_check`.
     """
-    reading = read(deepspeed)
-    if reading is None:
-        return
     kind = reading.block("optimizer").get("type")
     if kind is None:
         return
@@ -65,7 +62,7 @@ def instead_of(reading: Reading, kind: str) -> tuple[str | None, str]:
 
 
 @rule("DSP031", error="*")
-def optimizer_without_type(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def optimizer_without_type(reading: Reading) -> Iterator[Hit]:
     """An `optimizer` block without a `type` (or with null) builds no optimizer.
 
     ZeRO stages 1 and 2 are refused then: "zero stage 2 requires an optimizer". Accelerate and the Trainer take the mere
@@ -73,18 +70,17 @@ def optimizer_without_type(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     reads the block, which is a warning. Write the type, or take the block out. Source: deepspeed 0.19.8,
     runtime/engine.py, `_configure_zero_optimizer`; accelerate 1.15.0, `_prepare_deepspeed`.
     """
-    reading = read(deepspeed)
-    block = deepspeed.document.get("optimizer")
-    if reading is None or not isinstance(block, dict) or block.get("type") is not None:
+    block = reading.document.get("optimizer")
+    if not isinstance(block, dict) or block.get("type") is not None:
         return
     refused = reading.stage in (1, 2)
     what = f"DeepSpeed builds none, which ZeRO stage {reading.stage} refuses" if refused else "nothing reads it"
     message = f"this `optimizer` block has no `type`, so that {what}; write the type, or take the block out"
-    yield Hit(deepspeed.document.key("optimizer"), message, None, None if refused else Severity.WARNING)
+    yield Hit(reading.document.key("optimizer"), message, None, None if refused else Severity.WARNING)
 
 
 @rule("DSP032", error="*")
-def optimizer_parameter(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def optimizer_parameter(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit]:
     """A parameter that the optimizer's class does not take, or one that it needs and does not get.
 
     `optimizer.params` become the keyword arguments of the class, which refuses others. Which class it is depends on the
@@ -92,8 +88,7 @@ def optimizer_parameter(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     with `"torch_adam": true`. `max_grad_norm` is refused for every optimizer: use `gradient_clipping`. Source: 0.19.8,
     runtime/engine.py, `_configure_basic_optimizer`.
     """
-    reading = read(deepspeed)
-    if reading is None or reading.optimizer is None:
+    if reading.optimizer is None:
         return
     given = deepspeed.document.get("optimizer", "params")
     if given is not None and not isinstance(given, dict):
@@ -114,17 +109,14 @@ def about_parameter(reading: Reading, known: Constructor | None, name: str) -> H
         return Hit(at, message)
     if known is None or known.open or name in known.parameters:
         return None
-    near = closest(name, known.parameters)
-    advice = f"did you mean `{near}`?" if near else f"it takes {listing(known.parameters)}"
-    free = near is not None and near not in parameters(reading)
-    fix = renaming(("optimizer", "params", name), near) if free else None
+    advice, fix = parameter_meant(known, parameters(reading), ("optimizer", "params", name))
     if known.unknown == "ignored":
         return Hit(at, f"{known.name} ignores the parameter `{name}`; {advice}", fix, Severity.WARNING)
     return Hit(at, f"{known.name} takes no parameter `{name}`; {advice}", fix)
 
 
 @rule("DSP033", error="*")
-def optimizer_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def optimizer_value(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit]:
     """A value that the optimizer's class refuses when it is built.
 
     PyTorch's classes compare `lr`, `eps`, `weight_decay` and `betas` with their limits, and fail on a text or a
@@ -132,30 +124,29 @@ def optimizer_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     little else, so that a learning rate that is a text fails only at the first step: that is a warning. Source: 0.19.8,
     ops/adam/fused_adam.py; PyTorch 2.13, torch/optim.
     """
-    reading = read(deepspeed)
-    known = constructor(reading) if reading else None
-    if reading is None or known is None:
-        return
-    for name, value in parameters(reading).items():
+    known = constructor(reading)
+    for name, value in parameters(reading).items() if known else ():
         if f"optimizer.params.{name}" in reading.filled or (value == "auto" and deepspeed.huggingface):
             continue
-        row = objection(reading, known.name, name, value)
+        row = objection(reading, known.name, name, value) if known else None
         if row is not None:
             at = deepspeed.document.value("optimizer", "params", name)
             severity = Severity.WARNING if row.get("late") else None
             yield Hit(at, unlike(name, row["reason"], value), None, severity)
 
 
+def parameter_meant(known: Constructor, given: Mapping[str, Any], pointer: Pointer) -> tuple[str, Repair | None]:
+    near = closest(str(pointer[-1]), known.parameters)
+    advice = f"did you mean `{near}`?" if near else f"it takes {listing(known.parameters)}"
+    return advice, None if near in given else renaming(pointer, near)
+
+
 def objection(reading: Reading, kind: str, name: str, value: Any) -> dict[str, Any] | None:
     """The first row of the table that a value of a class fails."""
     for row in rows("optimizer_values"):
         about = kind in row["classes"] or ("torch.*" in row["classes"] and kind.startswith("torch."))
-        if (
-            about
-            and name in row["names"]
-            and reading.covers(row.get("releases", "*"))
-            and not TESTS[row["test"]](value)
-        ):
+        about = about and name in row["names"] and reading.covers(row.get("releases", "*"))
+        if about and not TESTS[row["test"]](value):
             return row
     return None
 

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
-from ..flow.deepspeed import Reading, read
-from ..flow.inputs import DeepSpeedFile
+from ..flow.deepspeed import Reading
 from ..knowledge.deepspeed import Constructor
 from ..model import Applicability, Severity
 from .deepspeed_conditions import is_kind, is_number, rows
+from .deepspeed_optimizer import parameter_meant
 from .registry import Hit, rule
-from .rewriting import renaming, rewriting
+from .rewriting import rewriting
 from .suggest import closest, listing, shown, unlike
 
 PARAMS = ("scheduler", "params")
@@ -25,17 +25,16 @@ def wraps_optimizer(reading: Reading) -> bool:
 
 
 @rule("DSP034", error="*")
-def unknown_scheduler(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def unknown_scheduler(reading: Reading) -> Iterator[Hit]:
     """The scheduler's `type` is neither one of DeepSpeed's own nor a class of `torch.optim.lr_scheduler` it can use.
 
     Names have to be exact. PyTorch's schedulers insist on a PyTorch optimizer, but with ZeRO, fp16 or bf16 DeepSpeed
     hands them a wrapper, which they refuse. Source: `runtime/engine.py`, `_scheduler_from_config`.
     """
-    reading = read(deepspeed)
-    kind = kind_of(reading) if reading else None
-    if reading is None or kind is None:
+    kind = kind_of(reading)
+    if kind is None:
         return
-    at = deepspeed.document.value("scheduler", "type")
+    at = reading.document.value("scheduler", "type")
     own = reading.facts.schedulers
     if not isinstance(kind, str):
         yield Hit(at, f'`scheduler.type` has to be a name such as "WarmupLR", but is {shown(kind)}')
@@ -51,69 +50,58 @@ def unknown_scheduler(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 
 @rule("DSP035", error="*")
-def scheduler_parameter(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def scheduler_parameter(reading: Reading) -> Iterator[Hit]:
     """A parameter that the scheduler's class does not take, or one that it needs and does not get.
 
     `scheduler.params` become the keyword arguments of the class. A scheduler without `params` is refused, even where
     every parameter has a default. WarmupDecayLR and WarmupCosineLR need `total_num_steps`; WarmupCosineLR works with
     ratios and takes no `warmup_min_lr` or `warmup_max_lr`. Source: 0.19.8, runtime/lr_schedules.py.
     """
-    reading = read(deepspeed)
-    kind = kind_of(reading) if reading else None
-    known = reading.facts.scheduler(kind) if reading and isinstance(kind, str) else None
-    if reading is None or known is None:
+    kind = kind_of(reading)
+    known = reading.facts.scheduler(kind) if isinstance(kind, str) else None
+    if known is None:
         return
     params = reading.block("scheduler").get("params")
     if not isinstance(params, dict):
-        where = PARAMS if deepspeed.document.has(*PARAMS) else ("scheduler",)
+        where = PARAMS if reading.document.has(*PARAMS) else ("scheduler",)
         message = f"{known.name} needs `scheduler.params` as a mapping; write {{}} for its defaults"
-        yield Hit(deepspeed.document.value(*where), message)
+        yield Hit(reading.document.value(*where), message)
         return
     yield from unknown_parameters(reading, known, params)
     for name in known.required:
         if name not in params:
-            yield Hit(deepspeed.document.key(*PARAMS), f"{known.name} needs the parameter `{name}`")
+            yield Hit(reading.document.key(*PARAMS), f"{known.name} needs the parameter `{name}`")
 
 
 def unknown_parameters(reading: Reading, known: Constructor, params: dict[str, Any]) -> Iterator[Hit]:
     for name in params:
         if known.open or name in known.parameters:
             continue
-        near = closest(name, known.parameters)
-        advice = f"did you mean `{near}`?" if near else f"it takes {listing(known.parameters)}"
-        free = near is not None and near not in params
-        fix = renaming((*PARAMS, name), near) if free else None
+        advice, fix = parameter_meant(known, params, (*PARAMS, name))
         yield Hit(reading.document.key(*PARAMS, name), f"{known.name} takes no parameter `{name}`; {advice}", fix)
 
 
 @rule("DSP036", error="*")
-def scheduler_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def scheduler_value(reading: Reading) -> Iterator[Hit]:
     """A value that the scheduler's class refuses, or puts another one in the place of.
 
     Since 0.19.3 `warmup_num_steps` has to be an integer above 0 (before, anything below 2 counted as 2); since 0.19.4
     step sizes have to be above 0. A `warmup_type` other than "log" and "linear" counts as "log", and a warm-up should
     not be longer than the whole run: both are warnings. Source: 0.19.8, runtime/lr_schedules.py.
     """
-    reading = read(deepspeed)
-    kind = kind_of(reading) if reading else None
-    params = reading.block("scheduler.params") if reading else {}
-    for row in rows("scheduler_values") if reading else ():
-        if reading is None or kind not in row["types"] or not reading.covers(row.get("releases", "*")):
+    kind, params, document = kind_of(reading), reading.block("scheduler.params"), reading.document
+    for row in rows("scheduler_values"):
+        if kind not in row["types"] or not reading.covers(row.get("releases", "*")):
             continue
         for name in row["names"]:
             if name in params and not passes(params[name], row) and not is_for_reader(reading, name):
                 severity = Severity(row["severity"]) if "severity" in row else None
                 message = unlike(name, row["reason"], params[name])
-                yield Hit(deepspeed.document.value(*PARAMS, name), message, None, severity)
-    total, warmup = (
-        deepspeed.document.get(*PARAMS, "total_num_steps"),
-        deepspeed.document.get(*PARAMS, "warmup_num_steps"),
-    )
+                yield Hit(document.value(*PARAMS, name), message, None, severity)
+    total, warmup = (document.get(*PARAMS, f"{name}_num_steps") for name in ("total", "warmup"))
     if kind in ("WarmupDecayLR", "WarmupCosineLR") and is_number(total) and is_number(warmup) and total < warmup:
-        message = (
-            f"the warm-up of {warmup} steps is longer than the whole run of {total}, so that the rate never decays"
-        )
-        yield Hit(deepspeed.document.value(*PARAMS, "warmup_num_steps"), message, None, Severity.WARNING)
+        text = f"the warm-up of {warmup} steps is longer than the whole run of {total}, so that the rate never decays"
+        yield Hit(document.value(*PARAMS, "warmup_num_steps"), text, None, Severity.WARNING)
 
 
 def is_for_reader(reading: Reading, name: str) -> bool:

@@ -6,10 +6,10 @@ from typing import Any
 from ..flow.deepspeed import Reading
 from ..flow.inputs import DeepSpeedFile
 from ..knowledge.deepspeed import Key
-from ..knowledge.pydantic_values import RefusedError, effective
+from ..knowledge.pydantic_values import problem
 from ..model import Applicability, Severity
 from ..sources.document import At
-from .deepspeed_conditions import by_key, is_kind, same, satisfied, subject
+from .deepspeed_conditions import by_key, holds, is_kind, same
 from .deepspeed_walk import Entry, walk
 from .registry import Hit, Operation, Repair, rule
 from .rewriting import rewriting
@@ -41,30 +41,19 @@ def is_block(reading: Reading, entry: Entry) -> bool:
 
 
 def refusal(reading: Reading, entry: Entry, key: Key) -> str | None:
-    try:
-        effective(entry.value, key, reading.facts.generation)
-    except RefusedError as refused:
-        return str(refused)
-    about = by_key("values").get(entry.path, ())
-    return next((row["reason"] for row in about if row_applies(reading, entry, row)), None)
+    rows = (row["reason"] for row in by_key("values").get(entry.path, ()) if row_applies(reading, entry, row))
+    return problem(entry.value, key, reading.facts.generation) or next(rows, None)
 
 
 def row_applies(reading: Reading, entry: Entry, row: dict[str, Any]) -> bool:
     if not reading.covers(row.get("releases", "*")):
         return False
-    if not all(condition(reading, name, wanted) for name, wanted in row.get("when", {}).items()):
+    if not holds(reading, row.get("when", {})):
         return False
     if "one_of" in row:
-        return not any(same(folded(entry.value, row), choice) for choice in row["one_of"])
+        folded = entry.value.lower() if isinstance(entry.value, str) and row.get("any_case") else entry.value
+        return not any(same(folded, choice) for choice in row["one_of"])
     return any(is_kind(entry.value, kind) for kind in row["refuses"])
-
-
-def condition(reading: Reading, name: str, wanted: Any) -> bool:
-    return satisfied(subject(reading, name), wanted)
-
-
-def folded(value: Any, row: dict[str, Any]) -> Any:
-    return value.lower() if isinstance(value, str) and row.get("any_case") else value
 
 
 def about_value(reading: Reading, entry: Entry, key: Key, reason: str) -> Hit:
@@ -134,6 +123,6 @@ def refused_by_reader(reading: Reading, entry: Entry) -> bool:
     return any(
         reading.file.consumer in row["readers"]
         and any(is_kind(entry.value, kind) for kind in row["refuses"])
-        and all(condition(reading, name, wanted) for name, wanted in row.get("when", {}).items())
+        and holds(reading, row.get("when", {}))
         for row in by_key("reader_values").get(entry.path, ())
     )
