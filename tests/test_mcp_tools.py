@@ -36,6 +36,7 @@ MANY: dict[str, Any] = {
 }
 SMALL: dict[str, Any] = {"model": "llama-3-70b", "gpu": "T4", "facts": "hardware: {cpu_ram_gib: 64}"}
 LOG = logs()["batch-arithmetic"]
+QUERIES = ("FSD001", "fsdp_reshard_after_forward", "zero stage 3 offload", "x" * 9_000, "how to choose")
 SECRET = "hf_" + "aBcDeFgHiJkLmNoPqRsT"
 
 
@@ -55,8 +56,7 @@ async def found(client: Client, query: str, **more: Any) -> dict[str, Any]:
 
 async def test_a_config_is_judged(client: Client) -> None:
     answer = await judged(client, ACCELERATE)
-    assert (answer["verdict"], answer["kind"]) == ("rejected", "accelerate")
-    assert (answer["total"], answer["next_offset"]) == (5, -1)
+    assert [answer[name] for name in ("verdict", "kind", "total", "next_offset")] == ["rejected", "accelerate", 5, -1]
     assert answer["summary"].startswith("Refused: 2 errors, 3 warnings, 2 hints.")
     severities = [finding["severity"] for finding in answer["findings"]]
     assert severities == ["error"] * 2 + ["warning"] * 3
@@ -220,10 +220,7 @@ async def test_full_answers_say_what_is_out_and_why(client: Client) -> None:
 def test_default_answers_keep_to_the_budget() -> None:
     longest: dict[str, list[dict[str, Any]]] = {
         "validate_config": [{"config": text} for text in (ACCELERATE, large(900), f"x: {'ä' * 9_000}", "distributed")],
-        "lookup_reference": [
-            {"query": query}
-            for query in ("FSD001", "fsdp_reshard_after_forward", "zero stage 3 offload", "x" * 9_000, "how to choose")
-        ],
+        "lookup_reference": [{"query": query} for query in QUERIES],
         "triage_backend": [EIGHT, MANY, {**MANY, "candidate": "zero3-offload-nvme"}, {**MANY, "limit": 50}, SMALL],
     }
     longest["validate_config"].append({"config": ACCELERATE, "deepspeed_config": DEEPSPEED})
