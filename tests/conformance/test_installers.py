@@ -93,6 +93,7 @@ def test_scripts_run_from_another_directory(installed: Path, tmp_path: Path) -> 
     for script, arguments, status, said in (
         ("validate_backend_config.py", ["config.yaml"], 1, "error["),
         ("diagnose_failure.py", ["--symptom", "hang"], 0, "check:"),
+        ("convert_backend_config.py", ["--to", "launch", "config.yaml"], 1, "multi_gpu"),
         ("lookup_reference.py", ["FSD001"], 0, "references/rules/fsdp.md#fsd001"),
     ):
         done = node.run(sys.executable, "-I", installed / "scripts" / script, *arguments, cwd=tmp_path)

@@ -80,7 +80,7 @@ class Source:
     @property
     def fsdp2(self) -> bool:
         """Tell whether the run takes FSDP2."""
-        return normal(self.launch.value("fsdp_version")) == 2.0
+        return self.since("1.6.0") and normal(self.launch.value("fsdp_version")) == 2.0
 
     @property
     def strategy(self) -> Strategy:
