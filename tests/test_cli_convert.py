@@ -31,6 +31,7 @@ def test_the_command_line_writes_and_refuses(tmp_path: Path, capsys: pytest.Capt
         (("--to", "fsdp2", str(config), str(out)), "one run"),
         (("--to", "fsdp3", str(config)), "invalid choice"),
         ((str(config),), "--to"),
+        (("--to", "fsdp2"), "give a config, or --launch"),
         (("--to", "fsdp2", str(tmp_path / "none.yaml")), "none.yaml"),
     ):
         assert run(*words) == 2, words

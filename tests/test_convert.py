@@ -232,6 +232,25 @@ def test_what_stays_on_the_command_line() -> None:
     assert {note.setting for note in notes} == {"max_restarts", "same_network"}
 
 
+SHELL = """\
+#!/bin/bash
+export FSDP_IGNORED_MODULES='.*norm'
+accelerate launch --use_fsdp --fsdp_version 2 \\
+  --num_processes 8 --max_restarts 2 $MORE \\
+  train.py --lr 1e-4
+"""
+
+
+def test_a_shell_script() -> None:
+    options = api.Options(api.default_targets(), kind="launch")
+    report = api.convert_text(SHELL, "accelerate", options)
+    assert yaml.safe_load(report.text)["fsdp_config"] == {"fsdp_version": 2, "fsdp_ignored_modules": ".*norm"}
+    assert said(report) == {"max_restarts": "open", "$MORE": "open"}
+    again = words_of(api.convert_text(SHELL, "launch", options))
+    assert again[0] == "FSDP_IGNORED_MODULES=.*norm"
+    assert again[-3:] == ["train.py", "--lr", "1e-4"]
+
+
 def call_of(code: str, name: str) -> dict[str, Any]:
     """The arguments of a call in Python, as far as they are constants."""
     calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]

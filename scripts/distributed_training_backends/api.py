@@ -258,10 +258,16 @@ def judged_together(configs: Mapping[str, str], targets: Targets, launch: Mappin
 
 
 def convert_paths(
-    paths: Sequence[str], to: str, options: Options, stdin: bytes | None = None, script: str = "train.py"
+    paths: Sequence[str],
+    to: str,
+    options: Options,
+    stdin: bytes | None = None,
+    launch: str | None = None,
+    script: str = "",
 ) -> "ConvertReport":
     """Say what files say in another way (model_convert.TARGETS); raises BadConversionError, which says why not."""
     sources = [source for path in paths for source in read_all(path, stdin, options.kind)]
+    sources += parsed(from_text("<launch>", launch), "launch") if launch is not None else []
     return converted(sources, to, options, read_file, script)
 
 
@@ -271,7 +277,7 @@ def convert_text(
     options: Options,
     files: Mapping[str, str] | None = None,
     deepspeed: str | None = None,
-    script: str = "train.py",
+    script: str = "",
 ) -> "ConvertReport":
     """Say what a text says in another way; `files` as for `validate_text`, `deepspeed` as for `validate_together`."""
     sources = [*parsed(from_text("<text>", text), options.kind)]

@@ -13,6 +13,7 @@ USAGE = "%(prog)s --to TARGET [options] PATH [DEEPSPEED_JSON]"
 EXAMPLES = """\
   convert_backend_config.py --to fsdp2 fsdp1.yaml -o fsdp2.yaml
   convert_backend_config.py --to fsdp accelerate.yaml ds_zero3.json --diff
+  convert_backend_config.py --to accelerate --launch "accelerate launch --use_fsdp --num_processes 8 train.py"
 
 The result goes to standard output, what is said about it to standard error.
 exit status: 0 converted, 1 the input is refused as it is, 2 it cannot be read or the call was wrong"""
@@ -36,7 +37,9 @@ def _main(argv: Sequence[str] | None) -> int:
     options = api.Options(targets, context, None if args.format == "auto" else args.format)
     check(args)
     try:
-        report = api.convert_paths(args.paths, args.to, options, cli_run.read_stdin(args.paths), args.script)
+        report = api.convert_paths(
+            args.paths, args.to, options, cli_run.read_stdin(args.paths), args.launch, args.script
+        )
     except BadConversionError as error:
         raise common.UsageError(str(error)) from None
     show(report, args)
@@ -44,7 +47,9 @@ def _main(argv: Sequence[str] | None) -> int:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Refuse to write over what is read."""
+    """Refuse to convert nothing, and to write over what is read."""
+    if not args.paths and args.launch is None:
+        raise common.UsageError("give a config, or --launch (see --help)")
     if args.output_file in ("", "-"):
         raise common.UsageError("--output-file wants the name of a file; without it the result goes to standard output")
     if args.output_file and cli_run.real(args.output_file) in map(cli_run.real, args.paths):
@@ -74,7 +79,7 @@ def build_parser() -> common.Parser:
     parser = common.Parser(PROG, SUMMARY, EXAMPLES, USAGE)
     parser.add_argument(
         "paths",
-        nargs="+",
+        nargs="*",
         metavar="PATH",
         help="the config, and the DeepSpeed JSON that it names; - reads standard input",
     )
@@ -85,7 +90,10 @@ def build_parser() -> common.Parser:
         default="auto",
         help="the kind of PATH",
     )
-    parser.add_argument("--script", default="train.py", metavar="NAME", help="the script in commands (train.py)")
+    parser.add_argument(
+        "--launch", metavar="COMMAND", help="the command that starts the run, instead of PATH or with it"
+    )
+    parser.add_argument("--script", default="", metavar="NAME", help="the script in commands (train.py)")
     parser.add_argument("--num-processes", metavar="N", type=common.whole(1), help="processes over all machines")
     parser.add_argument("--num-machines", metavar="N", type=common.whole(1))
     common.add_target_arguments(parser)

@@ -1,5 +1,6 @@
 """A launch command, with or without a config file, as one config file."""
 
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -40,11 +41,23 @@ def to_config(command: Document, config: Document | None, release: str) -> tuple
         draft.remove("parallelism_config")
     for name, value in said(line, launch.uses_parallelism, draft):
         place(draft, name, value, release)
+    if line.open_at is not None and line.open_at != line.script:
+        where = command.place(line.at(line.open_at)).line
+        told = "the shell fills it in: what it holds is not here"
+        draft.notes.append(Note("open", line.text(line.open_at), told, where))
     for name, value in variables(line, draft):
         place(draft, name, value, release)
     if count is OPEN and "num_processes" not in line.given:
         draft.notes.append(Note("open", "num_processes", "as many as the machine has devices: write how many"))
     return draft.document, tuple(draft.notes)
+
+
+def script_in(command: Document, release: str) -> str:
+    """The script of a command with its arguments, in the words of the shell where they are open."""
+    line = command_line(command, release)
+    first = len(line.tokens) if line.script is None else line.script
+    tokens = ((line.tokens[index], index) for index in range(first, len(line.tokens)))
+    return " ".join(line.text(index) if token is OPEN else shlex.quote(token) for token, index in tokens)
 
 
 def start(kind: str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from .source import Source
 from .trainer import to_trainer
 
 DEEPSPEED_FILE = "ds_config.json"
+SCRIPT = "train.py"
 
 
 class Result(NamedTuple):
@@ -60,14 +61,20 @@ def main_of(documents: Sequence[Document]) -> Given:
 
 
 def convert(
-    given: Given, find: Callable[[Document], Document | None], to: str, options: Options, script: str = "train.py"
+    given: Given, find: Callable[[Document], Document | None], to: str, options: Options, script: str = ""
 ) -> ConvertReport:
     """Convert a document; `find` gives the DeepSpeed file that a config names. Raises BadConversionError."""
     if to not in TARGETS:
         raise BadConversionError(f"there is no target {to!r}; there are {', '.join(TARGETS)}")
     main = given.main
     hub, notes = hub_of(given, options)
-    source = Source(hub, main if main.kind == "deepspeed" else find(hub), options.targets, options.context, script)
+    source = Source(
+        hub,
+        main if main.kind == "deepspeed" else find(hub),
+        options.targets,
+        options.context,
+        script or script_of(given, options),
+    )
     result = result_of(source, to)
     made = result.notes if hub is main else tuple(note._replace(line=None) for note in result.notes)
     return ConvertReport(
@@ -82,6 +89,15 @@ def convert(
         bool(result.before) and hub is main,
         (*notes, *made),
     )
+
+
+def script_of(given: Given, options: Options) -> str:
+    """The training script in commands: that of the command that is converted."""
+    if given.main.kind != "launch":
+        return SCRIPT
+    from .from_launch import script_in
+
+    return script_in(given.main, options.targets.accelerate) or SCRIPT
 
 
 def result_of(source: Source, to: str) -> Result:
