@@ -230,10 +230,9 @@ def test_default_answers_keep_to_the_budget() -> None:
     for cases in all_cases().values():
         configs = [{"config": example.files[0][1]} for example in cases]
         longest["validate_config"] += [*configs, *({**one, "effective": True} for one in configs)]
-    for tool, calls in longest.items():
-        for arguments in calls:
-            text = text_of(answered(tool, arguments))
-            assert len(text.encode()) <= TOKENS * BYTES_A_TOKEN, (tool, arguments)
+    for tool, arguments in [(tool, one) for tool, calls in longest.items() for one in calls]:
+        text = text_of(answered(tool, arguments))
+        assert len(text.encode()) <= TOKENS * BYTES_A_TOKEN, (tool, arguments)
 
 
 @pytest.mark.parametrize("tool", TOOLS)
