@@ -87,7 +87,6 @@ class Case(NamedTuple):
 
 
 def cases() -> Iterator[Case]:
-    """Read the cases."""
     listed = gzip.decompress((FOLDER / "failures.txt.gz").read_bytes()).decode()
     parts = re.split(r"^=== (\S+)\n", listed, flags=re.MULTILINE)[1:]
     for name, text in zip(parts[::2], parts[1::2], strict=True):
@@ -120,13 +119,11 @@ CASES = tuple(cases())
 
 
 def logs() -> dict[str, str]:
-    """The logs that were captured, by the name of their case."""
     found: dict[str, str] = json.loads(gzip.decompress(REAL.read_bytes())) if REAL.exists() else {}
     return found
 
 
 def run(case: Case) -> str:
-    """Run a case in a folder of its own, and give what it printed."""
     with tempfile.TemporaryDirectory(prefix="run") as folder, socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         port = held.getsockname()[1]
@@ -162,7 +159,6 @@ def ended(command: str, folder: Path, environment: dict[str, str]) -> tuple[int,
 
 
 def anonymous(text: str, folder: str) -> str:
-    """Replace the paths and the host of this machine by plausible ones."""
     site = str(Path(os.__file__).parent.parent.parent)
     pairs = [(folder, "/srv/project"), (f"/private{folder}", "/srv/project")]
     pairs += [(place, "/opt/conda") for place in (sys.prefix, sys.base_prefix, site)]
@@ -195,17 +191,14 @@ def shortened(text: str) -> str:
 
 
 def is_frame(line: str) -> bool:
-    """Tell whether a line names the file of a frame."""
     return re.match(r'(\[[a-z]+\d+\]: )?  File "', line) is not None
 
 
 def is_code(line: str) -> bool:
-    """Tell whether a line quotes the code of a frame."""
     return re.match(r"(\[[a-z]+\d+\]: )?    ", line) is not None
 
 
 def main() -> None:
-    """Capture the cases that are named, or all."""
     captured = {case.name: logs().get(case.name, "") for case in CASES}
     for case in CASES:
         if not sys.argv[1:] or case.name in sys.argv[1:]:

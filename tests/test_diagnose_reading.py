@@ -15,7 +15,6 @@ LINES = st.lists(TEXTS, max_size=12)
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
-    """Cut bytes at these places."""
     ends = sorted({place % (len(data) + 1) for place in places} | {len(data)})
     return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 

@@ -66,7 +66,6 @@ class Message(NamedTuple):
 
 
 def messages(path: Path, name: str) -> Iterator[Message]:
-    """Every message of a source file that says something of its own."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, (ast.Raise, ast.Assert, ast.Call)) and (said := said_by(node)):
             kind, expression = said
@@ -113,7 +112,6 @@ def of_accelerate(package: Path) -> Iterator[Message]:
 
 
 def of_deepspeed(package: Path) -> Iterator[Message]:
-    """The messages of DeepSpeed's configuration and engine."""
     for path in sorted(package.rglob("*.py")):
         name = path.relative_to(package).as_posix()
         if name.startswith(DEEPSPEED_PARTS):

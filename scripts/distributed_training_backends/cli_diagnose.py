@@ -22,7 +22,6 @@ TEXT_LIMIT = 1024 * 1024  # bytes of a file of releases, or of a launch script
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and give the exit status."""
     return common.guarded(PROG, _main, argv)
 
 
@@ -59,12 +58,10 @@ def check(args: argparse.Namespace) -> None:
 
 
 def same_file(one: str, other: str) -> bool:
-    """Tell whether two paths lead to the same file."""
     return len(one) < 4096 and os.path.exists(one) and os.path.exists(other) and os.path.samefile(one, other)
 
 
 def is_standard_input(path: str) -> bool:
-    """Tell whether a file is what standard input comes from."""
     try:
         return os.path.samestat(os.fstat(0), os.stat(path))
     except OSError:
@@ -72,7 +69,6 @@ def is_standard_input(path: str) -> bool:
 
 
 def build_parser() -> common.Parser:
-    """Declare every option."""
     parser = common.Parser(PROG, SUMMARY, EXAMPLES, USAGE)
     parser.add_argument("log", nargs="?", metavar="LOG", help="the log of the run, or - for standard input")
     parser.add_argument(
@@ -103,7 +99,6 @@ def build_parser() -> common.Parser:
 
 
 def chunks(path: str) -> Iterator[bytes]:
-    """Read a log in pieces, up to the limit."""
     left = LIMIT
     if path == "-" and sys.stdin is None:
         raise common.UsageError("standard input is closed; give the log as a file")
@@ -116,12 +111,10 @@ def chunks(path: str) -> Iterator[bytes]:
 
 
 def text_or_file(given: str) -> str:
-    """Take a text as it is, or the content of the file that it names."""
     return text_of(given) if given and len(given) < 4096 and os.path.isfile(given) else given
 
 
 def text_of(path: str) -> str:
-    """Read a small file."""
     if not os.path.isfile(path):
         raise common.UsageError(f"{path or 'an empty name'}: there is no such file, or it is no regular one")
     with open(path, "rb") as stream:

@@ -10,7 +10,6 @@ from .validate import Options, Unit, judge
 
 
 def added(report: Report, units: Sequence[Unit], options: Options) -> Report:
-    """The report with what was asked for beside the findings."""
     documents = documents_of(units)
     now = takes_effect(documents, options)
     if now is None or not options.compare:
@@ -33,7 +32,6 @@ def documents_of(units: Sequence[Unit]) -> list[Document]:
 
 
 def takes_effect(documents: Sequence[Document], options: Options) -> Effective | None:
-    """The settings for the release that is judged; None where nothing is launched."""
     run = run_of(documents, options.targets.accelerate, options.context)
     return effective(run) if run is not None else None
 
@@ -61,17 +59,14 @@ def differs(change: Change) -> bool:
 
 
 def alike(setting: Setting) -> tuple[object, ...]:
-    """What has to be the same in two releases."""
     read = bool(setting.reader) if setting.layer in ("argument", "variable") else None
     return setting.state == "open", str(setting.value), type(setting.value).__name__, read
 
 
 def differing(files: Sequence[FileReport], others: Sequence[FileReport]) -> tuple[Finding, ...]:
-    """The findings that only the first reports have."""
     known = {mark(finding) for file in others for finding in file.findings}
     return tuple(finding for file in files for finding in file.findings if mark(finding) not in known)
 
 
 def mark(finding: Finding) -> tuple[str, str, str, str]:
-    """What makes a finding the same one for another release."""
     return finding.code, finding.severity.value, finding.place.path, finding.place.pointer

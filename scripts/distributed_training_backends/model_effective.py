@@ -52,7 +52,6 @@ class Setting(NamedTuple):
 
     @property
     def layer(self) -> str:
-        """Where it is read."""
         head = self.name.partition(".")[0]
         return head if head in LAYERS else "plugin"
 
@@ -65,7 +64,6 @@ class Effective(NamedTuple):
     settings: tuple[Setting, ...]
 
     def of(self, name: str) -> Setting | None:
-        """The setting of a name."""
         return next((setting for setting in self.settings if setting.name == name), None)
 
 

@@ -52,7 +52,6 @@ STATE = ("distributed_type", "num_processes", "mixed_precision", "gradient_accum
 
 
 def question(run: Drawn) -> Answer:
-    """The oracle's case."""
     files = {"config.yaml": yaml.safe_dump(run.config, sort_keys=False)}
     files |= {"ds.json": json.dumps(run.deepspeed)} if run.deepspeed is not None else {}
     asked: Answer = {"mode": "launch", "files": files, "config": "config.yaml", "flags": list(run.flags), "gpus": GPUS}
@@ -60,16 +59,12 @@ def question(run: Drawn) -> Answer:
 
 
 def ours(run: Drawn, release: str) -> dict[str, Any]:
-    """What the emulation says: the settings by name, open ones as OPEN."""
-
     found = effective.run_of(documents(run), release, Context())
     settings = effective.effective(found).settings if found is not None else ()
     return {one.name: OPEN if one.state == "open" else one.value for one in settings}
 
 
 def documents(run: Drawn) -> list[Any]:
-    """The run as the sources would give it."""
-
     asked = question(run)
     found: list[Any] = []
     for name, text in asked["files"].items():
@@ -110,7 +105,6 @@ def theirs(answer: Answer) -> dict[str, Any] | None:
 
 
 def of_worker(state: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Fields in the worker."""
     yield from ((f"accelerator.{name}", state[name]) for name in STATE)
     for plugin in PLUGINS:
         for name, value in (state[plugin] or {}).items() if isinstance(state[plugin], dict) else ():
@@ -135,7 +129,6 @@ def plain_fields(plugin: str, name: str, value: Any) -> Iterator[tuple[str, Any]
 
 
 def flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The entries of a mapping by dotted path."""
     if isinstance(value, dict) and value:
         for key, inner in value.items():
             yield from flat(f"{path}.{key}", inner)
@@ -144,7 +137,6 @@ def flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def simple(name: str, value: Any) -> Any:
-    """torch's objects in the words of the config."""
     if not isinstance(value, str):
         return value
     if found := re.fullmatch(r"<\w+\.(\w+): .*>", value):
@@ -186,13 +178,10 @@ MISSING = "(not there)"
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Tell whether a value of ours is the one that the oracle tells as JSON."""
     return bool(json.loads(json.dumps(one, default=str)) == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
 def compare(run: Drawn, number: int, release: str, oracle: Oracle, tally: Tally) -> None:
-    """Compare one run."""
-
     real = theirs(oracle.ask(question(run)))
     tally.counts["runs refused by the launcher" if real is None else "runs"] += 1
     if real is None:
@@ -215,7 +204,6 @@ def compare(run: Drawn, number: int, release: str, oracle: Oracle, tally: Tally)
 
 
 def run_all(cases: int, releases: tuple[str, ...], seed: int) -> Tally:
-    """Draw and compare, the same number of runs for each release."""
     tally = Tally(Counter(), [])
     for release in releases:
         rng = random.Random(f"{seed} {release}")
@@ -226,7 +214,6 @@ def run_all(cases: int, releases: tuple[str, ...], seed: int) -> Tally:
 
 
 def main() -> int:
-    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=300)
     parser.add_argument("--release", action="append")

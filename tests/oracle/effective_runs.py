@@ -30,23 +30,19 @@ class Drawn(NamedTuple):
 
 @cache
 def tables() -> dict[str, Any]:
-    """All tables."""
     found: dict[str, Any] = yaml.safe_load(packed.unpacked(ROOT / "tests" / "cases" / "effective.yaml.gz"))
     return found
 
 
 def upgrades() -> dict[str, Drawn]:
-    """The runs whose upgrade is compared, by name."""
     return {name: Drawn(**run) for name, run in tables()["upgrades"].items()}
 
 
 def some(rng: random.Random, table: Mapping[str, Any], share: float) -> dict[str, Any]:
-    """A part of a table, with one value for each key."""
     return {key: rng.choice(values) for key, values in table.items() if rng.random() < share}
 
 
 def drawn(rng: random.Random, release: str) -> Drawn:
-    """One run for a release."""
     routes = tables()["routes"]
     kind = rng.choices(list(routes), [route["weight"] for route in routes.values()])[0]
     route, options = routes[kind], accelerate.for_release(release).options
@@ -78,7 +74,6 @@ def config_of(rng: random.Random, kind: str, route: Mapping[str, Any], release: 
 
 
 def python_of(rng: random.Random, route: Mapping[str, Any], release: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Constructor calls of the script."""
     of_accelerator, table = accelerate_api.parameters("Accelerator", release), tables()["python"]
     chosen = [rng.choice(route["python"])] if "python" in route else []
     chosen += [rng.choice(("TorchDynamoPlugin", "GradientAccumulationPlugin"))] if rng.random() < 0.4 else []

@@ -26,7 +26,6 @@ RELEASES = ("1.12.0", "1.13.0", "1.14.0", "1.15.0")
 
 
 def compared(run: Drawn, before: str, after: str) -> Comparison:
-    """What the validator says of the upgrade."""
     found = documents(run)
     units = [Unit(document) for document in found if document.kind == "accelerate"]
     options = api.Options(api.default_targets()._replace(accelerate=after), compare=before)
@@ -36,12 +35,10 @@ def compared(run: Drawn, before: str, after: str) -> Comparison:
 
 
 def holds(change: Change, name: str, before: dict[str, Any], after: dict[str, Any]) -> bool:
-    """Tell whether both releases say so."""
     return side(change.before, before.get(name, MISSING)) and side(change.after, after.get(name, MISSING))
 
 
 def side(setting: Setting | None, real: Any) -> bool:
-    """Tell whether one side of a line is so."""
     return real == MISSING if setting is None else setting.state == "open" or equal(setting.value, real)
 
 
@@ -55,7 +52,6 @@ def untold(before: dict[str, Any], after: dict[str, Any], told: set[str]) -> Ite
 
 
 def judged(comparison: Comparison, before: Answer, after: Answer) -> Iterator[tuple[str, bool]]:
-    """The lines of a comparison, each with whether it holds."""
     was, now = theirs(before), theirs(after)
     built = [answer["verdict"] == "accepted" for answer in (before, after)]
     for finding, wanted in [*((one, False) for one in comparison.appear), *((one, True) for one in comparison.go)]:
@@ -83,7 +79,6 @@ def lines(oracles: dict[str, Oracle], steps: list[tuple[str, str]]) -> Iterator[
 
 
 def main() -> int:
-    """Print every line; with --quick of the whole way only."""
     way = [(RELEASES[0], RELEASES[-1])]
     steps = way if "--quick" in sys.argv else [*pairwise(RELEASES), *way]
     asked = {release for step in steps for release in step}

@@ -29,7 +29,6 @@ MOST_NOTES, MOST_EVIDENCE = 6, 4
 
 
 def diagnose(question: Question) -> DiagnoseReport:
-    """Answer a question."""
     clues = gather(question)
     if clues.scan.binary:
         return empty(question, clues, "unreadable", "the log is no text: nothing can be read in it")
@@ -57,7 +56,6 @@ def diagnose(question: Question) -> DiagnoseReport:
 
 
 def empty(question: Question, clues: Clues, verdict: DiagnoseVerdict, summary: str) -> DiagnoseReport:
-    """The report that names no cause."""
     run = tuple(sorted(clues.facts.items()))
     passed_over = tuple(unused(question))[:MOST_NOTES]
     return DiagnoseReport(verdict, summary, None, (), passed_over, (), run, question.targets, clues.scan.lines)
@@ -99,7 +97,6 @@ def shown(found: Sequence[Candidate]) -> list[Candidate]:
 
 
 def cause_of(candidate: Candidate, clues: Clues) -> Cause:
-    """Describe one candidate."""
     one = candidate.signature
     confidence = round(min(candidate.confidence, SUREST), 2)
     return Cause(
@@ -120,7 +117,6 @@ def cause_of(candidate: Candidate, clues: Clues) -> Cause:
 
 
 def evidence(candidate: Candidate, clues: Clues) -> Iterator[Evidence]:
-    """What speaks for a candidate: messages, words, the run, findings."""
     seen = {(one.source, one.line): one for one in (of_hit(where, hit, clues) for where, hit in candidate.hits[:8])}
     yield from list(seen.values())[:MOST_EVIDENCE]
     one = candidate.signature
@@ -152,14 +148,12 @@ def of_hit(where: str, hit: Hit, clues: Clues) -> Evidence:
 
 
 def fixes(candidate: Candidate) -> Iterator[ConfigFix]:
-    """The repairs that the validator proposes for the places that support a candidate."""
     for path, finding in candidate.findings:
         if finding.fix is not None:
             yield ConfigFix(path, finding.code, finding.place.line, finding.fix)
 
 
 def summary_of(causes: Sequence[Cause], clues: Clues) -> str:
-    """The answer in one line."""
     what = first_line(clues.failure)
     if not causes and is_own(clues):
         return f"an error in the script's own code ({clues.origin}), of no backend: {what}"
@@ -172,14 +166,12 @@ def summary_of(causes: Sequence[Cause], clues: Clues) -> str:
 
 
 def is_own(clues: Clues) -> bool:
-    """Tell whether what failed was raised in the user's own code."""
     kind = clues.failure.exception.partition(":")[0] if clues.failure else ""
     own = clues.origin.endswith(".py") and not any(place in clues.origin for place in INSTALLED)
     return own and kind in (*QUOTING, "AttributeError", "FileNotFoundError", "ZeroDivisionError")
 
 
 def first_line(failure: Failure | None) -> str:
-    """What failed, in a line."""
     if failure is None:
         return ""
     place = f"line {failure.line}: " if failure.line else ""
@@ -202,7 +194,6 @@ def notes(clues: Clues, named: bool) -> Iterator[str]:
 
 
 def other_failures(clues: Clues) -> Iterator[str]:
-    """Another exception that has nothing to do with the first one."""
     first = clues.failure
     related = {first.exception, first.raised_as} if first else set()
     raised = (one for one in clues.scan.raised if one.after < 0 and one.name not in REPORTING)

@@ -92,6 +92,5 @@ def _holds(condition: str, facts: Mapping[str, str]) -> bool | None:
 
 
 def reading(condition: str, facts: Mapping[str, str]) -> list[str]:
-    """What of the run a condition is about, in words: "deepspeed 0.16.4"."""
     names = [found.group(1) for part in condition.split(",") if (found := _CONDITION.fullmatch(part))]
     return [f"{name} {facts[name]}" for name in dict.fromkeys(names) if name in facts]

@@ -38,11 +38,9 @@ class Ends:
         self.completed = 0  # the last line by which a run says that it is done
 
     def wants(self, text: str) -> bool:
-        """Tell whether lines can matter, as they stand in this text."""
         return self._reading or any(mark in text for mark in ("exit", _ROOT, *_DONE))
 
     def feed(self, line: Line) -> None:
-        """Take the next line."""
         self._reading = line.number < self._last
         if self._root is None and _ROOT in line.text:
             self._root, self._line, self._last = {}, line.number, line.number + WITHIN
@@ -55,7 +53,6 @@ class Ends:
             self.completed = line.number
 
     def finish(self) -> End | None:
-        """Give the first failure, if the log names one."""
         if not self._root:
             return self._logged
         rank, code = self._root.get("rank"), self._root.get("exitcode", "")

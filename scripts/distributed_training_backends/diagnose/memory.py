@@ -49,14 +49,12 @@ class Memory(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """Whether the memory is fragmented, taken by others, or full."""
         if self.in_pieces and self.idle > FRAGMENTED * self.capacity:
             return "fragmented"
         return "foreign" if self.others > max(FOREIGN * self.capacity, OVERHEAD) else "full"
 
     @property
     def said(self) -> str:
-        """The numbers in a line."""
         line = (
             f"{self.asked:.2f} GiB asked of {self.capacity:.2f} GiB: {self.allocated:.2f} allocated, "
             f"{self.idle:.2f} reserved and idle, {self.free:.2f} free, {max(self.others, 0.0):.2f} held outside PyTorch"
@@ -74,7 +72,6 @@ _MEANING = {
 
 
 def read_memory(texts: Iterable[str]) -> Memory | None:
-    """Read the numbers of the first message that has them."""
     for text in texts:
         found = {name: _gib(patterns, text) for name, patterns in _PARTS.items()}
         asked, capacity, allocated = found["asked"], found["capacity"], found["allocated"]

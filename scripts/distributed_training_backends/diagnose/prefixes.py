@@ -32,7 +32,6 @@ _STARTS = frozenset("[( 0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRST
 
 
 def split_prefix(text: str) -> tuple[Source, int]:
-    """Give what the prefixes of a line tell, and where the line itself begins."""
     source, start = NO_SOURCE, 0
     for _ in range(MOST):
         if text[start : start + 1] not in _STARTS:

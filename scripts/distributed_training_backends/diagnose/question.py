@@ -60,25 +60,21 @@ class Clues(NamedTuple):
 
     @property
     def rules(self) -> frozenset[str]:
-        """The codes of the rules that found something."""
         return frozenset(finding.code for _, finding in self.findings)
 
 
 @cache
 def index() -> Index:
-    """Every message that some signature knows."""
     texts = {text for signature in signatures() for text in (*signature.messages, *signature.hints)}
     return Index(Template(text) for text in sorted(texts))
 
 
 @cache
 def telling_index() -> Index:
-    """What marks a line that tells releases or settings."""
     return Index(Template(text) for text in telling())
 
 
 def gather(question: Question) -> Clues:
-    """Read everything that was given."""
     scan = Scanner(index(), telling_index()).scan(question.log)
     scan = scan._replace(hits={text: hit for text, hit in scan.hits.items() if not is_quoted(hit, scan.raised)})
     said = "\n".join(text for text in question.symptoms if text not in SYMPTOMS)
@@ -109,7 +105,6 @@ def gather(question: Question) -> Clues:
 
 
 def hits_of(levels: Collection[int], hits: Mapping[str, tuple[str, Hit]]) -> list[Hit]:
-    """The messages of some levels in the log, in its order."""
     texts = {text for one in signatures() if one.level in levels for text in one.messages}
     found = [hit for text, (where, hit) in hits.items() if text in texts and where == "log"]
     return sorted(found, key=lambda hit: hit.spots[0].line)
@@ -121,13 +116,11 @@ def of_memory(hits: Iterable[str], memory: Memory | None) -> dict[str, str]:
 
 
 def origin_of(scan: Scan, failure: Failure | None) -> str:
-    """The file that raised what failed first, with slashes."""
     files = (one.file or "" for one in scan.raised if failure is not None and one.line == failure.line)
     return next(files, "").replace("\\", "/")
 
 
 def implied(words: frozenset[str]) -> frozenset[str]:
-    """The symptoms that a description tells in its own words."""
     return frozenset(name for name, stems in symptom_words().items() if any(occurs(stem, words) for stem in stems))
 
 
@@ -149,7 +142,6 @@ def joined(texts: Iterable[str]) -> dict[str, str]:
 
 
 def found_by_rules(report: Report | None) -> tuple[tuple[str, Finding], ...]:
-    """The errors and warnings of the validator, with the path of their file."""
     files = report.files if report else ()
     return tuple((file.path, one) for file in files for one in file.findings if one.severity is not Severity.INFO)
 

@@ -39,7 +39,6 @@ class Candidate(NamedTuple):
 
 
 def rank(clues: Clues) -> list[Candidate]:
-    """Give the causes that have evidence, the likeliest first, with their share of the probability."""
     found = [candidate for signature in signatures() if (candidate := weigh(signature, clues)) is not None]
     found = without_explained(found)
     found += by_rules(clues, found)
@@ -121,12 +120,10 @@ def raised_share(hits: Sequence[Hit], clues: Clues) -> float:
 
 
 def is_first(hits: Sequence[Hit], clues: Clues) -> bool:
-    """Tell whether nothing failed before one of these messages."""
     return clues.failure is not None and any(spot.line == clues.failure.line for hit in hits for spot in hit.spots)
 
 
 def without_explained(found: Sequence[Candidate]) -> list[Candidate]:
-    """Leave out what follows from another cause that shows itself."""
     explained = {name for candidate in found if candidate.hits for name in candidate.signature.explains}
     return [candidate for candidate in found if not {candidate.signature.id, candidate.signature.like} & explained]
 
@@ -157,12 +154,10 @@ def another_release(found: Sequence[Candidate], clues: Clues) -> Iterator[Candid
 
 
 def of_library(path: str) -> bool:
-    """Tell whether a file belongs to a library whose releases matter here."""
     return any(part in LIBRARIES for part in path.split("/")[:-1])
 
 
 def of_finding(finding: Finding) -> Signature:
-    """The cause that a finding of the validator is."""
     return Signature(
         id=f"rule-{finding.code}",
         family=family_of_rule(finding.code),

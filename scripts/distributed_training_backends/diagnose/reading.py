@@ -77,7 +77,6 @@ def encoding_of(start: bytes) -> str:
 
 
 def looks_binary(text: str) -> bool:
-    """Tell whether the start of what was read is no text at all."""
     sample = text[:65_536]
     strange = len(_CONTROL.findall(sample)) + sample.count("\ufffd")
     return bool(sample) and strange > len(sample) * CONTROLS and strange > 8
@@ -149,7 +148,6 @@ def clean_lines(texts: Iterable[str]) -> Iterator[Line]:
 
 
 def line_of(number: int, text: str, source: Source) -> Line:
-    """Make a line of a text that may have prefixes."""
     found, start = split_prefix(text)
     return Line(number, found if found is not NO_SOURCE else source, text[start:] if start else text)
 
@@ -179,7 +177,6 @@ def unpack(text: str) -> tuple[Source, list[str]] | None:
 
 
 def messages(record: dict[str, Any]) -> Iterator[str]:
-    """Give the texts of a record, one level of nesting included."""
     for name in _TEXTS:
         value = record.get(name)
         if isinstance(value, str):
@@ -191,7 +188,6 @@ def messages(record: dict[str, Any]) -> Iterator[str]:
 
 
 def source_of(record: dict[str, Any]) -> Source:
-    """Tell which process wrote a record."""
     rank = next((record[name] for name in _RANKS if isinstance(record.get(name), int)), None)
     host = next((record[name] for name in ("host", "hostname", "node") if isinstance(record.get(name), str)), "")
     return Source(host, None if isinstance(rank, bool) else rank) if rank is not None or host else NO_SOURCE

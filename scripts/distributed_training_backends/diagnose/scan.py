@@ -64,7 +64,6 @@ class Scanner:
         self._told: dict[int, str] = {}
 
     def scan(self, texts: Iterable[str]) -> Scan:
-        """Read a log."""
         tracebacks, ends, start, last = Tracebacks(), Ends(), _Start(), 0
         for block in blocks(clean_lines(start.watch(texts))):
             fresh = [line for line in block if line.number > last] if last else block

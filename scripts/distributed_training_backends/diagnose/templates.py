@@ -23,12 +23,10 @@ def words_in(text: str) -> list[bytes]:
 
 
 def plain(text: str) -> bytes:
-    """The words of a text, each with a space before it and after it."""
     return joined(words_in(text))
 
 
 def joined(words: Iterable[bytes]) -> bytes:
-    """Words as one plain text."""
     return b" ".join((b"", *words, b""))
 
 
@@ -55,7 +53,6 @@ class Template:
         )
 
     def find(self, text: bytes, start: int = 0) -> tuple[int, int] | None:
-        """Give where the message stands in a plain text, or None."""
         first, *others = self.patterns
         while found := _found(first, text, start, len(text)):
             end = self._rest(text, found[1] - 1, others)
@@ -82,7 +79,6 @@ def _found(pattern: re.Pattern[bytes] | bytes, text: bytes, start: int, end: int
 
 
 def _parts(text: str) -> Iterator[list[str]]:
-    """The words of a template, in the parts that lone stars make."""
     part: list[str] = []
     for word in re.sub(r"[^a-z0-9_*#]+", " ", text.lower()).split():
         if word == "*":

@@ -53,12 +53,10 @@ class Raised(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of its class."""
         return self.kind.rpartition(".")[2]
 
     @property
     def text(self) -> str:
-        """As Python prints it."""
         return f"{self.kind}: {self.message}" if self.message else self.kind
 
 
@@ -88,11 +86,9 @@ class Tracebacks:
         self._frame = Line(-TAIL, NO_SOURCE, ""), ""
 
     def wants(self, text: str) -> bool:
-        """Tell whether lines can matter, as they stand in this text."""
         return bool(self._open) or any(mark in text for mark in _MARKS)
 
     def feed(self, line: Line) -> None:
-        """Take the next line."""
         current = self._open.get(line.source)
         if HEAD in line.text:
             self._start(line, current)
@@ -106,7 +102,6 @@ class Tracebacks:
             self._frame = line, frame.group(1)
 
     def finish(self) -> list[Raised]:
-        """Close what is open, and give what was found in the order of the log."""
         for current in list(self._open.values()):
             self._close(current)
         return self._found

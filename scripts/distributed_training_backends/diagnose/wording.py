@@ -26,7 +26,6 @@ COMMON = frozenset(_COMMON.split())
 
 
 def words_of(text: str) -> frozenset[str]:
-    """The words of a text, and the parts of compound ones."""
     whole = set(_WORD.findall(text.lower()))
     parts = {part for word in whole for piece in _JOINT.split(word) for part in (piece, *_PART.findall(piece))}
     several = {TWO} if sum(bool(_RELEASE.fullmatch(word)) for word in whole) > 1 else set()
@@ -40,7 +39,6 @@ def occurs(stem: str, words: frozenset[str]) -> bool:
 
 @lru_cache(maxsize=4096)
 def phrase(text: str) -> Phrase:
-    """Read a phrase: groups apart by spaces, words of a group by bars."""
     return tuple(tuple(group.split("|")) for group in text.split())
 
 
@@ -94,7 +92,6 @@ def _weighted(bag: Counter[str], rare: Mapping[str, float], length: float) -> Ma
 
 @cache
 def own_words() -> Mapping[str, Mapping[str, float]]:
-    """By signature that is like another one, the words that set it apart."""
     alike = [signature for signature in signatures() if signature.like]
     mine = {one.id: words_of(" ".join((one.title, one.cause, *one.words)).replace("|", " ")) - COMMON for one in alike}
     uses = Counter(word for bag in mine.values() for word in bag)
@@ -119,7 +116,6 @@ def own_bag_score(signature: Signature, words: Iterable[str]) -> float:
 def shared_words(
     signature: Signature, phrases: Iterable[Phrase], words: frozenset[str], most: int = 6
 ) -> tuple[str, ...]:
-    """The words of a description that speak for a cause: of its phrases, and the rarest others."""
     own = {word for one in phrases for group in one for word in group if occurs(word, words)}
     bag = bags().get(signature.like or signature.id, {})
     rare = sorted((word for word in words if word in bag), key=lambda word: (-bag[word], word))

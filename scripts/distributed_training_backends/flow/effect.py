@@ -26,7 +26,6 @@ def normal(value: object) -> object:
 
 
 def same(one: object, other: object) -> bool:
-    """Tell whether two values come to the same."""
     return bool(normal(one) == normal(other))
 
 

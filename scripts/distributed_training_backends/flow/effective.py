@@ -32,7 +32,6 @@ def run_of(documents: Sequence[Document], release: str, context: Context) -> Run
 
 
 def effective(run: Run) -> Effective:
-    """Every setting of a run, those in the workers first."""
     launched = arguments(run)
     exported = variables(run, launched)
     started = {setting.name: setting for setting in start(run, launched)}

@@ -26,7 +26,6 @@ Config = dict[str, Setting]
 
 
 def plugin(run: Run, variables: Variables, precision: Setting) -> Fields:
-    """The plugin's fields and, by dotted path, the entries of its config."""
     found = fields(run, variables, OWNER, TITLE)
     file = found.pop("hf_ds_config")
     given = entries(run, file)
@@ -93,7 +92,6 @@ def from_fields(found: Fields) -> Config:
 
 
 def finish(config: Config, found: Fields, precision: Setting) -> None:
-    """What is put in last: no printing, MS-AMP, and the precision."""
     printed = config.get("steps_per_print")
     lost = printed.beaten("Accelerate stops DeepSpeed's own printing") if printed else ()
     config["steps_per_print"] = MADE._replace(value="inf", losers=lost)

@@ -58,13 +58,11 @@ def more_variables(run: Run, field: str) -> tuple[str, ...]:
 
 
 def wins(run: Run, owner: str, name: str) -> bool:
-    """Tell whether the variable counts more than the argument, as it does in old releases."""
     spans = run.table("variable_wins").get(owner, {})
     return any(run.covers(span) and name in names for span, names in spans.items())
 
 
 def chosen(variable: Setting | None, argument: Setting | None, default: Setting, variable_wins: bool) -> Setting:
-    """The one that counts, with the others as losers."""
     given = argument if argument is not None and argument.value is not None else None
     if variable_wins and given is not None:
         return (variable or default)._replace(losers=((variable or default).losers + given.beaten(VARIABLE_WINS)))
@@ -101,7 +99,6 @@ def shaped(run: Run, field: str, kind: str, value: Any) -> Any:
 
 
 def typed(kind: str, value: Any) -> Any:
-    """A text turned to the type of its field."""
     if not isinstance(value, str):
         return value
     if "bool" in kind:
@@ -114,7 +111,6 @@ def typed(kind: str, value: Any) -> Any:
 
 
 def number(text: str) -> Any:
-    """A text as a number, where it is one."""
     if text.strip().lstrip("-").isdecimal():
         return int(text)
     try:

@@ -37,25 +37,20 @@ class Run(NamedTuple):
 
     @property
     def release(self) -> str:
-        """The release of Accelerate that is asked about."""
         return self.launch.release
 
     def covers(self, spans: str) -> bool:
-        """Tell whether the release lies in the spans."""
         return covers(spans, self.release)
 
     def table(self, section: str) -> Any:
-        """A section of the data."""
         return load_json("effective.json")[section]
 
 
 def place_of(document: Document, pointer: Pointer, key: bool = False) -> Place:
-    """Where an entry stands."""
     return document.place(At(document, pointer, "key" if key else "value"))
 
 
 def setting_at(name: str, value: Any, document: Document, pointer: Pointer) -> Setting:
-    """A setting that an entry of a document gives."""
     surface, place = NAMES.get(document.kind, "file"), place_of(document, pointer)
     if value is OPEN:
         raw = document.raw(*pointer) or ""
@@ -64,7 +59,6 @@ def setting_at(name: str, value: Any, document: Document, pointer: Pointer) -> S
 
 
 def runs_deepspeed(launch: Launch) -> bool:
-    """Tell whether the `deepspeed` program starts the workers, as it does unless it is told otherwise."""
     try:
         return launch.deepspeed_runner
     except OpenValueError:
@@ -72,7 +66,6 @@ def runs_deepspeed(launch: Launch) -> bool:
 
 
 def elastic(launch: Launch) -> bool:
-    """Tell whether torchrun's code starts the workers."""
     return launch.route in ELASTIC_ROUTES or (launch.route == "deepspeed" and not runs_deepspeed(launch))
 
 
@@ -114,7 +107,6 @@ def made(calls: Sequence[Mapping[str, Any]], number: int) -> Iterator[int]:
 
 
 def call_at(document: Document, number: int) -> Call:
-    """One of the calls of a script."""
     call, at = document.data["calls"][number], ("calls", number)
     given = {name: value for name, value in call["arguments"].items() if not isinstance(value, Made)}
     arguments = {name: setting_at(name, value, document, (*at, "arguments", name)) for name, value in given.items()}
@@ -123,7 +115,6 @@ def call_at(document: Document, number: int) -> Call:
 
 
 def arguments(run: Run) -> dict[str, Setting]:
-    """The launcher's arguments as it has them when it has read everything, each with those who lost."""
     launch = run.launch
     found = {name: argument(launch, name, arg) for name, arg in launch.arguments.items()}
     for name, reason, lost in beaten(launch):
@@ -134,7 +125,6 @@ def arguments(run: Run) -> dict[str, Setting]:
 
 
 def reader(launch: Launch, name: str) -> str:
-    """The launcher that looks at an argument; "" where the one of this run does not."""
     try:
         return LAUNCHERS[launch.route][0] if is_read(launch, name) else ""
     except OpenValueError:
@@ -171,7 +161,6 @@ def beaten(launch: Launch) -> Iterator[tuple[str, str, Loser]]:
 
 
 def why_beaten(launch: Launch, name: str, arg: Arg) -> str:
-    """Why an entry of the config does not decide an argument of its name."""
     if getattr(launch.context, name, None) is not None or arg.document not in (None, launch.document):
         return "the command line counts more"
     if arg.pointer is not None:

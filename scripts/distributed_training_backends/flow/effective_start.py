@@ -18,7 +18,6 @@ PYTHON = "python"
 
 
 def start(run: Run, arguments: Arguments) -> Iterator[Setting]:
-    """The settings of what starts the workers."""
     if elastic(run.launch):
         yield from torchrun(run, arguments)
     elif runs_deepspeed(run.launch):
@@ -28,12 +27,10 @@ def start(run: Run, arguments: Arguments) -> Iterator[Setting]:
 
 
 def command(tokens: list[str]) -> Setting:
-    """A command line as a setting."""
     return Setting("command.line", tokens, "launcher")
 
 
 def torchrun(run: Run, arguments: Arguments) -> Iterator[Setting]:
-    """torchrun's configuration, by the names that it has there."""
     processes, machines = arguments["num_processes"], arguments["num_machines"]
     several = is_count(machines.value) and machines.value > 1
     local = each(processes.value, machines.value) if several else processes.value
@@ -49,23 +46,19 @@ def torchrun(run: Run, arguments: Arguments) -> Iterator[Setting]:
 
 
 def from_variable(run: Run, name: str, default: Any) -> Any:
-    """What torchrun's parser takes from `PET_*` for an option that the launcher does not set."""
     variable = run.environment.get(f"PET_{name.upper()}")
     return default if variable is None else variable.value
 
 
 def is_count(value: Any) -> bool:
-    """Tell whether a value takes part in arithmetic as the launcher does it."""
     return isinstance(value, (int, float))
 
 
 def each(processes: Any, machines: Any) -> Any:
-    """The processes of each machine."""
     return processes // machines if is_count(processes) and is_count(machines) and machines else processes
 
 
 def rendezvous(run: Run, arguments: Arguments, several: bool) -> Iterator[Setting]:
-    """Where and how the machines meet."""
     backend, conf = arguments["rdzv_backend"], arguments["rdzv_conf"]
     ip, port = arguments["main_process_ip"], default_port(run, arguments["main_process_port"])
     configs, alone = parsed(conf.value), not several and port.value is None and backend.value == "static"
@@ -85,7 +78,6 @@ def rendezvous(run: Run, arguments: Arguments, several: bool) -> Iterator[Settin
 
 
 def default_port(run: Run, port: Setting) -> Setting:
-    """The port of the main process; later releases fill it in."""
     for spans, filled in run.table("main_process_port").items():
         if port.value is None and run.covers(spans):
             return port.becomes(filled)._replace(surface="launcher")
@@ -95,13 +87,11 @@ def default_port(run: Run, port: Setting) -> Setting:
 
 
 def parsed(conf: Any) -> dict[str, Any]:
-    """`--rdzv_conf`, as torch reads it."""
     pairs = [entry.split("=", 1) for entry in str(conf or "").split(",") if "=" in entry]
     return {name.strip(): value.strip() for name, value in pairs}
 
 
 def script(run: Run) -> list[str]:
-    """The training script, as plain Python runs it."""
     arguments = run.launch.arguments
     rest = arguments["training_script_args"].value
     words = [str(arguments["training_script"].value or "train.py"), *(str(word) for word in rest)]
@@ -111,7 +101,6 @@ def script(run: Run) -> list[str]:
 
 
 def mpirun(arguments: Arguments) -> list[str]:
-    """mpirun of Intel MPI or MVAPICH in front of processes on CPUs."""
     hosts = arguments.get("mpirun_hostfile")
     if hosts is None or hosts.value is None:
         return []
@@ -121,7 +110,6 @@ def mpirun(arguments: Arguments) -> list[str]:
 
 
 def deepspeed_command(run: Run, arguments: Arguments) -> list[str]:
-    """The `deepspeed` program for several machines."""
     value = {name: "?" if setting.state == "open" else setting.value for name, setting in arguments.items()}
     launcher = value["deepspeed_multinode_launcher"] or "pdsh"
     hosts = ["--hostfile", str(value["deepspeed_hostfile"])]

@@ -25,7 +25,6 @@ OVERRIDES = ("FPROP", "DGRAD", "WGRAD")
 
 
 def variables(run: Run, arguments: Arguments) -> dict[str, Setting]:
-    """Every variable that the workers get, by name."""
     exported = dict(exports(run, arguments))
     found = dict(run.environment)
     for name, setting in exported.items():
@@ -37,7 +36,6 @@ def variables(run: Run, arguments: Arguments) -> dict[str, Setting]:
 
 
 def exports(run: Run, arguments: Arguments) -> Iterator[tuple[str, Setting]]:
-    """What the launcher of the route exports."""
     route = run.launch.route
     function = FUNCTIONS.get(route, "prepare_multi_gpu_env")
     functions = [function, "prepare_extend_env_parallelism_config"] if route not in ("simple", "tpu") else [function]
@@ -59,7 +57,6 @@ def exports(run: Run, arguments: Arguments) -> Iterator[tuple[str, Setting]]:
 
 
 def written(run: Run, arguments: Arguments, setting: Setting, names: tuple[str, ...]) -> Iterator[tuple[str, Setting]]:
-    """The variables of one option, or of none, where the launcher writes them."""
     for name in names:
         fixed = run.table("fixed").get(name)
         if (fixed or setting is not MADE) and is_written(run, arguments, name, setting):
@@ -67,7 +64,6 @@ def written(run: Run, arguments: Arguments, setting: Setting, names: tuple[str, 
 
 
 def is_written(run: Run, arguments: Arguments, name: str, setting: Setting) -> bool:
-    """Tell whether the conditions of a variable hold."""
     switches = [option for prefix, option in run.table("when").items() if name.startswith(prefix)]
     if any(option not in arguments or not arguments[option].value for option in switches):
         return False
@@ -79,7 +75,6 @@ def is_written(run: Run, arguments: Arguments, name: str, setting: Setting) -> b
 
 
 def above_one(value: Any) -> bool:
-    """Tell whether a number is above one."""
     return isinstance(value, (int, float)) and value > 1
 
 
@@ -91,7 +86,6 @@ def form(run: Run, name: str, value: Any) -> str:
 
 
 def of_deepspeed(run: Run, arguments: Arguments) -> Iterator[tuple[str, Setting]]:
-    """What the DeepSpeed launcher says that comes from no option."""
     document = run.launch.document
     block = document.get("deepspeed_config") if document.kind == "accelerate" else None
     fields = [str(key) for key in block] if isinstance(block, dict) else []
@@ -120,7 +114,6 @@ def of_fp8(run: Run, arguments: Arguments) -> Iterator[tuple[str, Setting]]:
 
 
 def of_simple(run: Run, arguments: Arguments) -> Iterator[tuple[str, Setting]]:
-    """What the launcher of a single process, or of processes on CPUs, adds."""
     cpu = arguments["cpu"] if arguments["cpu"].value else arguments.get("use_cpu", arguments["cpu"])
     yield "ACCELERATE_USE_CPU", cpu.becomes(str(cpu.value))
     machines, processes = arguments["num_machines"], arguments["num_processes"]
@@ -140,7 +133,6 @@ def of_simple(run: Run, arguments: Arguments) -> Iterator[tuple[str, Setting]]:
 
 
 def of_tpu(arguments: Arguments) -> Iterator[tuple[str, Setting]]:
-    """`prepare_tpu`, on a TPU."""
     if arguments["mixed_precision"].value == "bf16":
         downcast = arguments["downcast_bf16"]
         yield "XLA_DOWNCAST_BF16" if downcast.value else "XLA_USE_BF16", downcast.becomes("1")

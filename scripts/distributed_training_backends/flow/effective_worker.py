@@ -38,7 +38,6 @@ HANDLERS = {
 
 
 def worker(run: Run, variables: Variables, started: Mapping[str, Setting]) -> Iterator[Setting]:
-    """The settings inside the training script."""
     plugins = {name: switched(run, variables, owner, variable) for owner, (name, variable) in OWNERS.items()}
     processes = world(run, variables, started)
     kind = kind_of_run(run, variables, processes, plugins)
@@ -63,13 +62,11 @@ def worker(run: Run, variables: Variables, started: Mapping[str, Setting]) -> It
 
 
 def switched(run: Run, variables: Variables, owner: str, variable: str) -> bool:
-    """Tell whether a plugin is built: it is given in Python, or its variable says so."""
     value = variables.get(variable)
     return owner in run.calls or (value is not None and str(value.value).lower() == "true")
 
 
 def on_cpu(run: Run, variables: Variables) -> bool:
-    """Tell whether the run is told to stay on the CPU."""
     call = run.calls.get("Accelerator")
     argument = call.arguments.get("cpu") if call else None
     variable = variables.get("ACCELERATE_USE_CPU")
@@ -79,7 +76,6 @@ def on_cpu(run: Run, variables: Variables) -> bool:
 
 
 def world(run: Run, variables: Variables, started: Mapping[str, Setting]) -> Setting:
-    """The number of processes in all."""
     name = "accelerator.num_processes"
     local, nodes = started.get("torchrun.nproc_per_node"), started.get("torchrun.max_nodes")
     if local is not None and nodes is not None:
@@ -95,7 +91,6 @@ def world(run: Run, variables: Variables, started: Mapping[str, Setting]) -> Set
 
 
 def kind_of_run(run: Run, variables: Variables, processes: Setting, plugins: Mapping[str, bool]) -> Setting:
-    """`distributed_type`, which the worker works out for itself."""
     found = kind_given(run)
     if on_cpu(run, variables):
         several = isinstance(processes.value, int) and processes.value > 1
@@ -136,13 +131,11 @@ def kind_given(run: Run) -> Setting:
 
 
 def argument_of(run: Run, owner: str, name: str) -> Setting | None:
-    """An argument that the script gives a constructor."""
     call = run.calls.get(owner)
     return call.arguments.get(name) if call else None
 
 
 def precision_of(run: Run, variables: Variables) -> Setting:
-    """`mixed_precision`: the argument, else the variable."""
     argument = argument_of(run, "Accelerator", "mixed_precision")
     found = chosen(variables.get("ACCELERATE_MIXED_PRECISION"), argument, Setting("", "no"), False)
     found = unsure(run.calls.get("Accelerator"), argument, found)
@@ -150,7 +143,6 @@ def precision_of(run: Run, variables: Variables) -> Setting:
 
 
 def of_config(run: Run, found: Fields, precision: Setting) -> Setting:
-    """Under DeepSpeed, the precision that its config comes to."""
     if precision.value == "fp8" and run.covers("1.11.0.."):
         return precision
     for kind in ("fp16", "bf16"):
@@ -185,7 +177,6 @@ def dynamo_variables(run: Run, variables: Variables) -> Variables:
 
 
 def fsdp(run: Run, variables: Variables, precision: Setting) -> Fields:
-    """`FullyShardedDataParallelPlugin`."""
     found = fields(run, variables, "FullyShardedDataParallelPlugin", "fsdp_plugin")
     found.pop("param_init_fn", None)  # made from sync_module_states
     second = "fsdp_version" in found and found["fsdp_version"].value == 2
@@ -208,7 +199,6 @@ def fsdp(run: Run, variables: Variables, precision: Setting) -> Fields:
 
 
 def state_dicts(run: Run, found: Fields, second: bool) -> Fields:
-    """The type of state dicts, and the configs that are made for it."""
     state = found["state_dict_type"]
     if state.value is None:
         state = state._replace(value="SHARDED_STATE_DICT" if second else "FULL_STATE_DICT", state="default")
@@ -223,7 +213,6 @@ def state_dicts(run: Run, found: Fields, second: bool) -> Fields:
 
 
 def megatron(run: Run, variables: Variables, precision: Setting) -> Fields:
-    """`MegatronLMPlugin`, with the arguments that it makes for Megatron."""
     found = fields(run, variables, "MegatronLMPlugin", "megatron_lm_plugin")
     local = found["pp_degree"].value not in (0, 1) or found["use_distributed_optimizer"].value is True
     ddp = "local" if local or precision.value == "bf16" else "torch"
@@ -235,7 +224,6 @@ def megatron(run: Run, variables: Variables, precision: Setting) -> Fields:
 
 
 def parallelism(run: Run, variables: Variables, processes: Setting | None) -> Iterator[Setting]:
-    """`ParallelismConfig` with its handlers."""
     owner = "ParallelismConfig"
     if not api.parameters(owner, run.release) or not switched(
         run, variables, owner, "ACCELERATE_USE_PARALLELISM_CONFIG"

@@ -86,7 +86,6 @@ class Call:
         return Field(otherwise, given, () if self.script.launched else source.variables)
 
     def launcher_sets(self, name: str) -> Setting | None:
-        """The variable that the launcher sets and the class reads for a field, if there is one."""
         source = api.sources(self.name, self.script.release).get(name)
         names = source.variables if source else ()
         return next((found for one in names if (found := self.script.exported.get(one))), None)
@@ -160,7 +159,6 @@ class Script:
 
 
 def script_of(document: Document, beside: Sequence[Document], targets: Targets, context: Context) -> Script:
-    """A script with the launcher that was given beside it, if there is one and no more."""
     launchers = [one for one in beside if one.kind == "accelerate" or one.get("launcher") == "accelerate"]
     kinds = [one.kind for one in launchers]
     if not launchers or len(kinds) > len(set(kinds)):
@@ -174,7 +172,6 @@ def script_of(document: Document, beside: Sequence[Document], targets: Targets, 
 
 @lru_cache(maxsize=256)
 def positional(name: str, release: str) -> tuple[str, ...]:
-    """The order of the arguments of a class or function, as far as it is known for a release."""
     known = api.parameters(name, release)
     return tuple(one for one in load_json(DATA)["positional"].get(name, ()) if not known or one in known)
 
@@ -188,7 +185,6 @@ def typed(value: Any, kind: str) -> Any:
 
 
 def plain(value: Any, release: str) -> Any:
-    """A member of one of Accelerate's enumerations by its value; other values as they are."""
     if isinstance(value, Symbol) and value.dotted.startswith("accelerate."):
         return knowledge.for_release(release).enum(value.owner).get(str(value), value)
     return value

@@ -134,7 +134,6 @@ def is_there(data: Any, pointer: Pointer) -> bool:
 
 
 def is_open(value: Any) -> bool:
-    """Tell whether a value cannot be compared with what a file holds."""
     return value is OPEN or isinstance(value, (Symbol, Made)) or (isinstance(value, list) and any(map(is_open, value)))
 
 

@@ -59,7 +59,6 @@ def _config_fix(one: ConfigFix) -> dict[str, Any]:
 
 
 def shortened(text: str, full: bool) -> str:
-    """Mask and cut what a log says."""
     masked = redact(text)
     most = LONG if full else SHORT
     return masked if len(masked) <= most else f"{masked[:most]}…"
@@ -98,7 +97,6 @@ def _wrapped(head: str, text: str, style: Style) -> list[str]:
 
 
 def first_failure_line(failure: dict[str, Any]) -> str:
-    """What failed first, and where, in one line."""
     rank = f"rank {failure['rank']}" if failure["rank"] is not None else ""
     line = f"line {failure['line']}" if failure["line"] else ""
     ended = f"exit code {failure['exit_code']}" if failure["exit_code"] is not None else ""
@@ -119,7 +117,6 @@ def _cause_lines(number: int, cause: dict[str, Any], style: Style) -> Iterator[s
 
 
 def seen(one: dict[str, Any]) -> str:
-    """A piece of evidence in one line."""
     place = f"{one['source']} line {one['line']}" if one["line"] else one["source"]
     times = f", {one['times']} times" if one["times"] > 1 else ""
     ranks = f", ranks {_spans(one['ranks'])}" if one["ranks"] else ""

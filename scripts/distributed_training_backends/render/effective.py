@@ -15,7 +15,6 @@ INNER = ("argument", "variable")  # steps on the way to the workers, shown where
 
 
 def text_of(effective: Effective, style: Style, full: bool) -> str:
-    """A table: setting, value, who set it, who lost and why."""
     shown = chosen(effective, full)
     rows = [(one.name, value_of(one), origin(one), " · ".join(losses(one))) for one in shown]
     head = f"What takes effect with Accelerate {effective.release} (route: {effective.route})"
@@ -40,14 +39,12 @@ def chosen(effective: Effective, full: bool) -> list[Setting]:
 
 
 def table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """Rows in columns, without blanks at the ends of lines."""
     widths = [min(WIDEST, max(len(row[column]) for row in rows)) for column in range(len(rows[0]))]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def value_of(setting: Setting) -> str:
-    """A value on one line; open ones say what they depend on."""
     text = masked(setting.name, setting.value)
     return f"open: {text}" if setting.state == "open" else text
 
@@ -60,17 +57,14 @@ def masked(name: str, value: Any) -> str:
 
 
 def origin(setting: Setting | Loser) -> str:
-    """Who set it: a place in what was given, or the surface."""
     return where(setting.place) if setting.place else setting.surface
 
 
 def where(place: Place) -> str:
-    """A place as editors take it."""
     return visible(f"{place.path}:{place.line}:{place.column}")
 
 
 def losses(setting: Setting) -> Iterator[str]:
-    """Who lost, and an argument that nothing reads."""
     if setting.layer == "argument" and setting.state == "set" and not setting.reader:
         yield "nothing on this route reads it"
     for one in setting.losers:
@@ -78,42 +72,35 @@ def losses(setting: Setting) -> Iterator[str]:
 
 
 def lines(effective: Effective, full: bool) -> list[str]:
-    """One line for each setting."""
     return [line(one) for one in chosen(effective, full)]
 
 
 def line(setting: Setting) -> str:
-    """A setting in one line."""
     lost = "".join(f"; lost: {one}" for one in losses(setting))
     return f"{setting.name} = {value_of(setting)} [{origin(setting)}]{lost}"
 
 
 def data_of(effective: Effective) -> dict[str, Any]:
-    """Every setting as plain data."""
     settings = [setting_data(one) for one in effective.settings]
     return {"accelerate": effective.release, "route": effective.route, "settings": settings}
 
 
 def setting_data(setting: Setting) -> dict[str, Any]:
-    """One setting as plain data."""
     shown = {"name": setting.name, "value": plain(setting.name, setting.value), "surface": setting.surface}
     shown |= {"place": origin(setting) if setting.place else None, "state": setting.state, "reader": setting.reader}
     return {**shown, "lost": [loser_data(setting.name, one) for one in setting.losers]}
 
 
 def loser_data(name: str, one: Loser) -> dict[str, Any]:
-    """One of those who lost."""
     place = origin(one) if one.place else None
     return {"surface": one.surface, "value": plain(name, one.value), "place": place, "reason": one.reason}
 
 
 def plain(name: str, value: Any) -> Any:
-    """A value that JSON can hold; texts without secrets."""
     return value if value is None or isinstance(value, (bool, int, float)) else masked(name, value)
 
 
 def comparison_text(comparison: Comparison, style: Style) -> str:
-    """What an upgrade changes."""
     head = f"Going from Accelerate {comparison.before} to {comparison.after} changes"
     rows = [change_line(one) for one in comparison.changes]
     rows += [f"finding appears: {finding_line(one)}" for one in comparison.appear]
@@ -122,13 +109,11 @@ def comparison_text(comparison: Comparison, style: Style) -> str:
 
 
 def change_line(change: Change) -> str:
-    """One setting before and after."""
     before, after = (side(one) for one in (change.before, change.after))
     return f"{change.name}: {before} -> {after}"
 
 
 def side(setting: Setting | None) -> str:
-    """One side of a change."""
     if setting is None:
         return "not there"
     unread = setting.layer in INNER and not setting.reader
@@ -136,13 +121,11 @@ def side(setting: Setting | None) -> str:
 
 
 def finding_line(finding: Finding) -> str:
-    """A finding in one line."""
     place = finding.place
     return visible(redact(f"{place.path}:{place.line}: {finding.severity.value}[{finding.code}] {finding.message}"))
 
 
 def comparison_data(comparison: Comparison) -> dict[str, Any]:
-    """A comparison as plain data."""
     return {
         "before": comparison.before,
         "after": comparison.after,
@@ -154,12 +137,10 @@ def comparison_data(comparison: Comparison) -> dict[str, Any]:
 
 
 def maybe(setting: Setting | None) -> dict[str, Any] | None:
-    """A side of a change as plain data."""
     return None if setting is None else setting_data(setting)
 
 
 def found(change: str, findings: Iterable[Finding]) -> Iterator[dict[str, Any]]:
-    """Findings that appear or go, as plain data."""
     for finding in findings:
         place, severity = where(finding.place), finding.severity.value
         yield {"change": change, "code": finding.code, "severity": severity, "place": place}
