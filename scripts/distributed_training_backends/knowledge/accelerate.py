@@ -35,12 +35,12 @@ class Option(NamedTuple):
 
     dest: str
     flags: tuple[str, ...]
-    type: str | None
-    choices: tuple[Any, ...] | None
-    default: Any
-    action: str | None
-    nargs: str | int | None
-    group: str | None
+    type: str | None = None
+    choices: tuple[Any, ...] | None = None
+    default: Any = None
+    action: str | None = None
+    nargs: str | int | None = None
+    group: str | None = None
     negated: tuple[str, ...] = ()
 
 
@@ -229,11 +229,9 @@ class AccelerateRelease:
         return self.section("enums", name)
 
     def literal(self, name: str) -> tuple[Any, ...]:
-        """The values of a `Literal` type; empty for one that the release does not have."""
         return tuple(self.section("literals").get(name, ()))
 
     def constant(self, name: str) -> Any:
-        """A constant of `accelerate.utils.constants`; None if the release does not have it."""
         return self.section("constants").get(name)
 
 
@@ -255,7 +253,6 @@ def for_release(release: str) -> AccelerateRelease:
 
 
 def nearest(release: str) -> str:
-    """The listed release whose knowledge applies: the newest one that is not newer, or the oldest."""
     return versions.nearest(release, RELEASES)
 
 
@@ -278,17 +275,8 @@ def _fitted(names: Iterable[str], pattern: str, argument: str) -> tuple[str, ...
 
 def _option(dest: str, record: Mapping[str, Any], hyphens: bool) -> Option:
     choices = record.get("choices")
-    return Option(
-        dest,
-        _spellings(record["flags"], hyphens),
-        record.get("type"),
-        None if choices is None else tuple(choices),
-        record.get("default"),
-        record.get("action"),
-        record.get("nargs"),
-        record.get("group"),
-        _spellings(record.get("negated", ()), hyphens),
-    )
+    tuples = {name: _spellings(record.get(name, ()), hyphens) for name in ("flags", "negated")}
+    return Option(dest, **{**record, **tuples, "choices": None if choices is None else tuple(choices)})
 
 
 def _spellings(flags: Iterable[str], hyphens: bool) -> tuple[str, ...]:

@@ -67,12 +67,10 @@ def sources(owner: str, release: str) -> Mapping[str, Source]:
 
 
 def owners(release: str) -> frozenset[str]:
-    """The classes and functions whose parameters are known in a release."""
     return frozenset(history.at(DATA, ("parameters",), nearest(release)))
 
 
 def quantization(release: str) -> Mapping[str, Parameter]:
-    """The fields of `BnbQuantizationConfig` (since 0.21.0)."""
     return parameters("BnbQuantizationConfig", release)
 
 

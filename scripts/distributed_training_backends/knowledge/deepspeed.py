@@ -164,7 +164,6 @@ class DeepSpeedRelease:
         return _matched(self.canonical(path), self.sections, self._section_patterns)
 
     def key_at(self, path: str) -> Key | None:
-        """The key at a path, `*` parts matched; None where no key is known."""
         return _matched(self.canonical(path), self.keys, self._key_patterns)
 
     @cached_property
@@ -187,7 +186,6 @@ class DeepSpeedRelease:
 
     @cached_property
     def schedulers(self) -> Mapping[str, Constructor]:
-        """DeepSpeed's own schedulers by type, spelled exactly so."""
         return MappingProxyType({name: _constructor(record) for name, record in self._facts("schedulers")})
 
     def optimizer(self, kind: str, case: str = "default") -> Constructor | None:
@@ -204,26 +202,14 @@ class DeepSpeedRelease:
 
 def _key(path: str, record: Mapping[str, Any], sections: Mapping[str, Section]) -> Key:
     section, _, name = path.rpartition(".")
-    return Key(
-        path=path,
-        type=record.get("type", "any"),
-        default=record.get("default"),
-        choices=tuple(record.get("choices", ())),
-        bounds=record.get("bounds", _NOTHING),
-        read="model" if sections[section].model else "dict",
-        accepts=record.get("accepts"),
-        names=(name, *record.get("names", ())),
-        deprecated=record.get("deprecated", False),
-        replaced_by=record.get("replaced_by"),
-        used=record.get("used", True),
-        keeps_auto=sections[section].keeps_auto,
-    )
+    block, names = sections[section], (name, *record.get("names", ()))
+    tuples = {"choices": tuple(record.get("choices", ())), "names": names}
+    return Key(path, read="model" if block.model else "dict", keeps_auto=block.keeps_auto, **{**record, **tuples})
 
 
 def _section(path: str, record: Mapping[str, Any]) -> Section:
-    others, requires = record.get("others", ()), record.get("requires", ())
-    keeps_auto = record.get("keeps_auto", False)
-    return Section(path, record["unknown"], record.get("model"), tuple(others), tuple(requires), keeps_auto)
+    fields: dict[str, Any] = {name: tuple(item) if isinstance(item, list) else item for name, item in record.items()}
+    return Section(path, **fields)
 
 
 def _constructor(record: Mapping[str, Any]) -> Constructor:

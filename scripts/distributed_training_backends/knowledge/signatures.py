@@ -123,7 +123,6 @@ def weights() -> dict[str, float]:
 
 @cache
 def telling() -> tuple[str, ...]:
-    """Templates of lines that tell releases or settings."""
     return tuple(load_json("diagnosis.json")["telling"])
 
 
@@ -136,7 +135,6 @@ def complaints() -> str:
 
 @cache
 def symptom_words() -> dict[str, list[str]]:
-    """Beginnings of the words that tell a symptom."""
     found: dict[str, list[str]] = load_json("diagnosis.json")["symptoms"]
     return found
 

@@ -257,7 +257,6 @@ def block_of_another_type(launch: Launch) -> Iterator[Hit]:
 
 @lru_cache(maxsize=4)
 def foreign_blocks(launch: Launch) -> tuple[str, ...]:
-    """The blocks of which nothing is read on this route."""
     known = [entry for entry in entries(launch) if is_option(entry, launch)]
     read = {entry.block for entry in known if launch.route == "tpu" or is_read(launch, entry.option)}
     blocks = dict.fromkeys(entry.block for entry in known)

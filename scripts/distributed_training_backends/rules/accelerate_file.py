@@ -24,7 +24,6 @@ def mapping(document: Document) -> dict[Any, Any]:
 
 
 def known_keys(document: Document, targets: Targets) -> frozenset[str]:
-    """The keys that the class takes which the file is read as, with those that are converted on loading."""
     known = knowledge.for_release(targets.accelerate)
     fields = known.cluster_fields if is_cluster(document) else known.sagemaker_fields
     return frozenset(fields) | {"fp16", "dynamo_backend"}
@@ -65,9 +64,8 @@ def not_a_mapping(accelerate: Document) -> Iterator[Hit]:
 def unknown_key(accelerate: Document, targets: Targets) -> Iterator[Hit]:
     """A key at the top that this release of Accelerate does not know.
 
-    Accelerate refuses the whole file and lists the keys (up to 0.22 the dataclass raises a `TypeError`). The message
-    says what is most likely meant: another spelling, a block that the key belongs to, a newer release, or an older
-    one. Source: 1.15.0, commands/config/config_args.py, `from_yaml_file`.
+    Accelerate refuses the whole file and lists the keys (up to 0.22 the dataclass raises a `TypeError`). Source:
+    1.15.0, commands/config/config_args.py, `from_yaml_file`.
     """
     known = known_keys(accelerate, targets)
     for key in mapping(accelerate):

@@ -21,13 +21,12 @@ def unread_setting(launch: Launch) -> Iterator[Hit]:
     """A setting at the top that has no effect in this file.
 
     A value from the file is taken only where the parser's own default is None. `rdzv_backend`, `same_network`,
-    `enable_cpu_affinity`, `downcast_bf16` and `tpu_use_sudo` have another default, so what the file says never
-    applies; only the command line does. Do not pass `--same_network` with `--rdzv_backend c10d`: the machines then get
-    no `main_process_ip`, and each waits for itself. Other settings are read by some launchers only: `machine_rank` and
+    `enable_cpu_affinity`, `downcast_bf16` and `tpu_use_sudo` have another default, so what the file says never applies;
+    only the command line does. Do not pass `--same_network` with `--rdzv_backend c10d`: the machines then get no
+    `main_process_ip`, and each waits for itself. Other settings are read by some launchers only: `machine_rank` and
     `main_process_ip` for several machines, `use_cpu` for NO and MULTI_CPU, `tpu_*` and `main_training_function` for
-    XLA. For NO on a GPU there is one process, which looks at no address. Where the file says what takes effect
-    anyway, this is for information only. Source: 1.15.0, commands/launch.py, `_validate_launch_command`, and
-    utils/launch.py, `prepare_simple_launcher_cmd_env`.
+    XLA. For NO on a GPU there is one process, which looks at no address. Source: 1.15.0, commands/launch.py,
+    `_validate_launch_command`, and utils/launch.py, `prepare_simple_launcher_cmd_env`.
     """
     fields = knowledge.for_release(launch.release).cluster_fields
     for key, value in launch.document.data.items():

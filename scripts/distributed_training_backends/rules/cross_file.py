@@ -73,8 +73,7 @@ def deepspeed_file_not_found(deepspeed_launch: Launch, missing_file: str) -> Ite
     """The file that `deepspeed_config_file` names is not here.
 
     Accelerate looks from the working directory of the run, not from the config's folder, and refuses the run if the
-    file is missing there. An info as long as the launch is not known: the file may be on the cluster. Source: 1.15.0,
-    utils/deepspeed.py, `HfDeepSpeedConfig.__init__`.
+    file is missing there. Source: 1.15.0, utils/deepspeed.py, `HfDeepSpeedConfig.__init__`.
     """
     where = "" if isabs(missing_file) else "; accelerate looks from the directory of the launch"
     text = f"there is no file {shown(missing_file)} here, so it is not judged{where}"
@@ -86,9 +85,9 @@ def deepspeed_file_not_found(deepspeed_launch: Launch, missing_file: str) -> Ite
 def argument_file_not_found(trainer: Document, absent_file: str) -> Iterator[Hit]:
     """The file that `deepspeed` among TrainingArguments names is not here.
 
-    The Trainer looks from the working directory of the run, and fails where the file is missing there. It may be on the
-    cluster. Source: 5.24.0, training_args.py, `TrainingArguments.__post_init__`; accelerate 1.15.0,
-    utils/deepspeed.py, `HfDeepSpeedConfig.__init__`.
+    The Trainer looks from the working directory of the run, and fails where the file is missing there. Source: 5.24.0,
+    training_args.py, `TrainingArguments.__post_init__`; accelerate 1.15.0, utils/deepspeed.py,
+    `HfDeepSpeedConfig.__init__`.
     """
     where = "" if isabs(absent_file) else "; the Trainer looks from the directory of the run"
     yield Hit(trainer.value("deepspeed"), f"there is no file {shown(absent_file)} here, so it is not judged{where}")

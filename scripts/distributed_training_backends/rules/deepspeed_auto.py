@@ -22,10 +22,9 @@ def unfilled_auto(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit]:
     Before DeepSpeed gets the config, Accelerate goes through all its blocks and refuses every "auto" that is left:
     "`optimizer.params.betas` not found in kwargs" (`DeepSpeedPlugin.deepspeed_config_process`). It fills in batch
     sizes, clipping, precision, the stage, offload devices, sizes that follow from the model's hidden size, and `lr`,
-    `weight_decay` and the warm-up of DummyOptim and DummyScheduler. The Trainer also fills in `betas` and `eps`; in a
-    file that an Accelerate config names, this is a warning, because the script may use the Trainer. Even an "auto" that
-    DeepSpeed itself knows, as in `zenflow`, is refused on this way. Write a value. Source: accelerate 1.15.0,
-    utils/dataclasses.py, `DeepSpeedPlugin.fill_match`.
+    `weight_decay` and the warm-up of DummyOptim and DummyScheduler. The Trainer also fills in `betas` and `eps`. Even
+    an "auto" that DeepSpeed itself knows, as in `zenflow`, is refused on this way. Write a value. Source: accelerate
+    1.15.0, utils/dataclasses.py, `DeepSpeedPlugin.fill_match`.
     """
     if not deepspeed.huggingface:
         return
@@ -81,7 +80,6 @@ def auto_means_default(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 
 def loses_meaning(reading: Reading, path: str) -> bool:
-    """Tell whether "auto" is not what the key takes by itself."""
     key = reading.key(path)
     if key is None or key.default == "auto" or "auto" in key.choices:
         return False

@@ -162,7 +162,6 @@ def processes_do_not_divide(reading: Reading) -> Iterator[Hit]:
 
 
 def group_sizes(reading: Reading, world: int) -> Iterator[tuple[str, Callable[[int], bool], str]]:
-    """The sizes that count in this file, with their test and what they fail in."""
     if reading.stage == 3:
         yield "zero_optimization.zero_hpz_partition_size", lambda size: world % min(size, world) == 0, "does not divide"
     if reading.value("expert_parallel.enabled"):

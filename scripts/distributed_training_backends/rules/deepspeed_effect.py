@@ -22,8 +22,8 @@ def setting_without_effect(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
     Keys of ZeRO stage 3 in stage 2 (`stage3_*`, `offload_param`, `sub_group_size`, hpZ, quantized weights), keys of
     stages 1 and 2 in stage 3 (`round_robin_gradients`, `allgather_*`), offloading without ZeRO, NVMe below stage 3,
-    keys that no code uses any more. An info where the value is the default. Source: `runtime/engine.py`
-    (`_configure_zero_optimizer`), `runtime/zero/stage_1_and_2.py`, `runtime/zero/stage3.py`.
+    keys that no code uses any more. Source: `runtime/engine.py` (`_configure_zero_optimizer`),
+    `runtime/zero/stage_1_and_2.py`, `runtime/zero/stage3.py`.
     """
     for reading, entry in walk(deepspeed):
         why = without_effect(reading, entry)

@@ -107,7 +107,7 @@ def precision_against_launch(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     The file decides. If it turns on the other precision, Accelerate refuses ("`--mixed_precision` arg cannot be set to
     `fp16` when `bf16` is set in the DeepSpeed config file"). If it turns the asked one off, training silently goes on
     in fp32. With "auto" for `enabled` the launch decides: without `--mixed_precision`, and where the script asks for
-    none either, it becomes false, which is for information only. Source: accelerate 1.15.0, utils/dataclasses.py,
+    none either, it becomes false. Source: accelerate 1.15.0, utils/dataclasses.py,
     `DeepSpeedPlugin.set_mixed_precision`.
     """
     precision = mixed_precision(deepspeed)

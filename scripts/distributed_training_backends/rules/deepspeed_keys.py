@@ -28,8 +28,6 @@ REMARKS = ("_", "//", "#", "comment")
 
 
 class Finding(NamedTuple):
-    """Why nothing reads an entry: a slip, another release, another block; with what to do about it."""
-
     case: Case
     advice: str
     repair: Repair | None = None
@@ -167,8 +165,8 @@ def unknown_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
     Blocks that are pydantic models (`zero_optimization` and its parts, `fp16` and `bf16` since 0.17.1, the monitors,
     `comms_logger`, `hybrid_engine`, `compile`, `tensor_parallel`) refuse it. At the top level, and in the blocks that
-    are read as plain dictionaries, it is ignored without a word: that is a warning, and an info for a remark such as
-    `_comment`. Source: 0.19.8, runtime/config_utils.py, `DeepSpeedConfigModel` (extra="forbid").
+    are read as plain dictionaries, it is ignored without a word. Source: 0.19.8, runtime/config_utils.py,
+    `DeepSpeedConfigModel` (extra="forbid").
     """
     yield from of_case(deepspeed, "unknown")
 

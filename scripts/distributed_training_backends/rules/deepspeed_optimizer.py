@@ -121,7 +121,7 @@ def optimizer_value(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit]
 
     PyTorch's classes compare `lr`, `eps`, `weight_decay` and `betas` with their limits, and fail on a text or a
     negative number. FusedAdam, FusedLamb and DeepSpeedCPUAdam refuse `"amsgrad": true`. DeepSpeed's own classes look at
-    little else, so that a learning rate that is a text fails only at the first step: that is a warning. Source: 0.19.8,
+    little else, so that a learning rate that is a text fails only at the first step. Source: 0.19.8,
     ops/adam/fused_adam.py; PyTorch 2.13, torch/optim.
     """
     known = constructor(reading)

@@ -87,7 +87,7 @@ def scheduler_value(reading: Reading) -> Iterator[Hit]:
 
     Since 0.19.3 `warmup_num_steps` has to be an integer above 0 (before, anything below 2 counted as 2); since 0.19.4
     step sizes have to be above 0. A `warmup_type` other than "log" and "linear" counts as "log", and a warm-up should
-    not be longer than the whole run: both are warnings. Source: 0.19.8, runtime/lr_schedules.py.
+    not be longer than the whole run. Source: 0.19.8, runtime/lr_schedules.py.
     """
     kind, params, document = kind_of(reading), reading.block("scheduler.params"), reading.document
     for row in rows("scheduler_values"):

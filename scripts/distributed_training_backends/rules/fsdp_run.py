@@ -111,8 +111,7 @@ def release_with_fsdp_defect(fsdp: Launch) -> Iterator[Hit]:
     """This release of Accelerate is known to misbehave with these FSDP settings.
 
     Weights that are saved flattened (0.34), an upcast to fp32 that does nothing (1.13.0), a device error with CPU
-    offload (1.6.0 to 1.12.0). The message names the release that has it right. Source: the releases' own code, see
-    the message.
+    offload (1.6.0 to 1.12.0). Source: the releases' own code, see the message.
     """
     yield from defect_hits(fsdp, ("fsdp",))
 

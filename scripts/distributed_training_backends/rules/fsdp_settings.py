@@ -5,9 +5,9 @@ from typing import Any
 
 from ..flow.launch import Launch
 from ..knowledge import accelerate as knowledge
-from ..model import Applicability, Pointer, Severity
+from ..model import Applicability, Severity
 from .registry import Hit, Operation, Repair, rule
-from .rewriting import as_written
+from .rewriting import as_written, rewriting
 from .suggest import listing, shown
 from .values import key_of, meaning, unread_hits, value_hits
 
@@ -44,8 +44,7 @@ def fsdp_setting_unread(fsdp: Launch) -> Iterator[Hit]:
 
     FSDP2 has no `fsdp_forward_prefetch`, `fsdp_use_orig_params`, `fsdp_sync_module_states` and
     `fsdp_backward_prefetch`; `fsdp_min_num_params` and `fsdp_transformer_layer_cls_to_wrap` each belong to one
-    `fsdp_auto_wrap_policy`. Where the value is the one that takes effect anyway, this is for information only.
-    Source: 1.15.0, utils/dataclasses.py, `FullyShardedDataParallelPlugin.__post_init__`.
+    `fsdp_auto_wrap_policy`. Source: 1.15.0, utils/dataclasses.py, `FullyShardedDataParallelPlugin.__post_init__`.
     """
     refused = ("fsdp_sync_module_states",) if sync_is_refused(fsdp) else ()
     yield from unread_hits(fsdp, ("fsdp_",), skip=(*OWN_RULES, *refused))
@@ -125,31 +124,23 @@ def ram_efficient_loading_without_sync(fsdp: Launch) -> Iterator[Hit]:
     if not sync_is_refused(fsdp):
         return
     text = f"fsdp_sync_module_states {shown(sync)} is refused while fsdp_cpu_ram_efficient_loading is "
-    pointer = fsdp.arguments["fsdp_sync_module_states"].pointer
     if not fsdp.given("fsdp_cpu_ram_efficient_loading"):
         text += "true, its default; write fsdp_sync_module_states: true, or turn the loading off as well"
     elif isinstance(loading, str) and meaning(fsdp, "fsdp_cpu_ram_efficient_loading") is not True:
         text += f"the text {shown(loading)}, which counts as on; write false without quotation marks"
-        yield Hit(fsdp.at("fsdp_sync_module_states"), text, unquoted(fsdp, "fsdp_cpu_ram_efficient_loading"))
+        option = "fsdp_cpu_ram_efficient_loading"
+        yield Hit(fsdp.at("fsdp_sync_module_states"), text, rewriting(fsdp.at(option), False, key=option))
         return
     else:
         text += "on; write fsdp_sync_module_states: true, or turn the loading off"
-    yield Hit(fsdp.at("fsdp_sync_module_states"), text, written_true(pointer))
+    at = fsdp.at("fsdp_sync_module_states")
+    yield Hit(at, text, rewriting(at, True) if fsdp.given("fsdp_sync_module_states") else None)
 
 
 def sync_is_refused(launch: Launch) -> bool:
     """Tell whether the launcher finds the loading on and the sending off, by Python's truth (since 0.24.0)."""
     loading, sync = launch.value("fsdp_cpu_ram_efficient_loading"), launch.value("fsdp_sync_module_states")
     return launch.since("0.24.0") and bool(loading) and not sync
-
-
-def written_true(pointer: Pointer | None) -> Repair | None:
-    return Repair("write true", (Operation("replace", pointer, value=True),)) if pointer else None
-
-
-def unquoted(launch: Launch, option: str) -> Repair | None:
-    pointer = launch.arguments[option].pointer
-    return Repair(f"write {option}: false", (Operation("replace", pointer, value=False),)) if pointer else None
 
 
 @rule("FSD006", warning="0.24.0..")
@@ -167,9 +158,8 @@ def sync_module_states_forced(fsdp: Launch) -> Iterator[Hit]:
     if loading:
         effect = "accelerate turns it on" if fsdp.since("0.30.0") else "the other ranks keep empty weights"
         text = f"fsdp_sync_module_states is off while fsdp_cpu_ram_efficient_loading is on: {effect}; write true"
-        yield Hit(
-            fsdp.at("fsdp_sync_module_states"), text, written_true(fsdp.arguments["fsdp_sync_module_states"].pointer)
-        )
+        at = fsdp.at("fsdp_sync_module_states")
+        yield Hit(at, text, rewriting(at, True) if fsdp.given("fsdp_sync_module_states") else None)
 
 
 @rule("FSD007", error="1.6.0..")

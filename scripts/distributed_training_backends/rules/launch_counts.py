@@ -27,7 +27,6 @@ def machines_of(launch: Launch) -> float:
 
 
 def integer(value: object) -> int | None:
-    """What `int(str(value))` gives, None where that fails."""
     try:
         return int(str(value))
     except ValueError:
@@ -39,7 +38,7 @@ def processes_left_open(launch: Launch) -> Iterator[Hit]:
     """The number of processes is not in the file and has to be given at launch.
 
     `accelerate launch` ends with "You need to manually pass in `--num_processes`" unless the command line has it.
-    An info as long as the command line is not known. Source: 1.15.0, commands/launch.py, `_validate_launch_command`.
+    Source: 1.15.0, commands/launch.py, `_validate_launch_command`.
     """
     if is_open(launch) and launch.route != "tpu" and launch.since("0.34.0"):
         text = "num_processes is not in the file; pass --num_processes at launch"
@@ -91,7 +90,6 @@ def simple_count_problem(value: Any, launch: Launch) -> str:
 
 
 def rewritten(launch: Launch, key: str, value: object) -> Repair | None:
-    """Write another value where the file gives the option its value, at the top or in a block."""
     return rewriting(launch.at(key), value, key=key) if launch.given(key) else None
 
 

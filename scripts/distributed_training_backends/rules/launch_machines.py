@@ -23,8 +23,8 @@ RUNNERS = ("pdsh", "openmpi", "mpich", "impi", "slurm", "mvapich")
 def address_left_open(launch: Launch) -> Iterator[Hit]:
     """Several machines, and no address of the main one.
 
-    torchrun would look up a machine called "None"; the launcher of NO and MULTI_CPU refuses since 1.8.0. An info as
-    long as the command line is not known. Source: 1.15.0, utils/launch.py, `prepare_multi_gpu_env`.
+    torchrun would look up a machine called "None"; the launcher of NO and MULTI_CPU refuses since 1.8.0. Source:
+    1.15.0, utils/launch.py, `prepare_multi_gpu_env`.
     """
     needed = launch.elastic or launch.route == "simple"
     if machines_of(launch) > 1 and needed and not launch.value("main_process_ip"):

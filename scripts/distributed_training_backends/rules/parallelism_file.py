@@ -70,9 +70,8 @@ def parallelism_file_unknown_key(parallelism_file: Document, targets: Targets) -
 def parallelism_file_value(parallelism_file: Document, targets: Targets, context: Context) -> Iterator[Hit]:
     """A value that `ParallelismConfig` refuses, or sizes that do not go together.
 
-    See PAR001 (values), PAR003 (product), PAR006 (replication with tensor or context parallelism) and PAR007
-    (context and sequence parallelism). The product is compared where the number of processes is known. Source:
-    1.15.0, parallelism_config.py.
+    See PAR001 (values), PAR003 (product), PAR006 (replication with tensor or context parallelism) and PAR007 (context
+    and sequence parallelism). Source: 1.15.0, parallelism_config.py.
     """
     launch = as_launch(parallelism_file, targets, context)
     yield from value_hits(launch, (PREFIX,))

@@ -57,7 +57,6 @@ def started(launch: Launch) -> int | None:
 
 
 def at_largest(launch: Launch, mesh: Mesh) -> At:
-    """Point at the first size above 1 that the file gives, else at the block."""
     for name, size in zip(SIZES, mesh, strict=True):
         if size > 1 and launch.given(f"{PREFIX}{name}_size"):
             return launch.at(f"{PREFIX}{name}_size")

@@ -110,7 +110,6 @@ def by_release(launch: Launch, severity: str) -> Iterator[Hit]:
 
 
 def culprit(launch: Launch, row: Mapping[str, Any]) -> str:
-    """The option to point at: the first one of the conditions that the file gives, else the precision."""
     return next((option for option in row.get("when", {}) if launch.given(option)), "mixed_precision")
 
 

@@ -45,7 +45,6 @@ def facts() -> Mapping[str, Any]:
 
 
 def fields(library: Library, targets: Targets) -> Mapping[str, Any]:
-    """The fields that a reader knows; none where the release has no such class."""
     if library == "accelerate":
         return accelerate_api.quantization(targets.accelerate)
     return transformers.for_release(targets.transformers).bits_and_bytes
@@ -137,10 +136,9 @@ def mode_faults(document: Document, library: Library) -> Iterator[Fault]:
 def quantization_refused(quantization: Document, targets: Targets) -> Iterator[Hit]:
     """A bitsandbytes file that its reader does not take.
 
-    `BitsAndBytesConfig` of Transformers wants texts of PyTorch for dtypes (bfloat16), a float for
-    `llm_int8_threshold` (6.0, not 6), booleans and lists of names, and ignores other keys. `BnbQuantizationConfig`
-    of Accelerate wants fp32, fp16 or bf16, exactly one of the two modes, fp4 or nf4, and refuses other keys. It is an
-    error if both refuse the file, and a warning if the one does that its fields speak for. Source: transformers 5.24.0,
+    `BitsAndBytesConfig` of Transformers wants texts of PyTorch for dtypes (bfloat16), a float for `llm_int8_threshold`
+    (6.0, not 6), booleans and lists of names, and ignores other keys. `BnbQuantizationConfig` of Accelerate wants fp32,
+    fp16 or bf16, exactly one of the two modes, fp4 or nf4, and refuses other keys. Source: transformers 5.24.0,
     utils/quantization_config.py, `BitsAndBytesConfig.post_init`; accelerate 1.15.0, utils/dataclasses.py,
     `BnbQuantizationConfig.__post_init__`.
     """
@@ -225,9 +223,9 @@ def quantization_type_unknown(quantization: Document, targets: Targets) -> Itera
 def quantization_under_fsdp(quantization: Document) -> Iterator[Hit]:
     """4-bit weights under FSDP need `bnb_4bit_quant_storage` to be the dtype of the other weights.
 
-    FSDP shards parameters of one dtype together; the default storage uint8 makes it fail or leave the quantized
-    layers unsharded. With QLoRA and FSDP write the dtype that the model is loaded in, such as bfloat16. Without
-    FSDP nothing is amiss. Source: 5.24.0, utils/quantization_config.py, `BitsAndBytesConfig.__init__`.
+    FSDP shards parameters of one dtype together; the default storage uint8 makes it fail or leave the quantized layers
+    unsharded. With QLoRA and FSDP write the dtype that the model is loaded in, such as bfloat16. Source: 5.24.0,
+    utils/quantization_config.py, `BitsAndBytesConfig.__init__`.
     """
     storage = quantization.get("bnb_4bit_quant_storage")
     if is_ours(quantization) and quantization.get("load_in_4bit") is True and storage in (None, "uint8", "int8"):

@@ -95,7 +95,6 @@ def whole(value: Any) -> int | None:
 
 
 def read_number(how: How, value: Any, _release: str) -> Outcome:
-    """float() of the text, or one of a few words."""
     text = str(value)
     if text.lower() in how.get("also", ()):
         return Outcome(text.lower())
@@ -165,12 +164,10 @@ def read_text(_how: How, value: Any, _release: str) -> Outcome:
 
 
 def read_names(_how: How, value: Any, _release: str) -> Outcome:
-    """Names with commas between them, and nothing else: the text is split at each comma."""
     return Outcome(str(value).split(","))
 
 
 def read_three_truths(_how: How, value: Any, release: str) -> Outcome:
-    """A list of three truth words (for the forward pass and the two backward ones)."""
     items = list(value)[:3] if isinstance(value, (list, tuple, str)) else []
     if len(items) < 3 or any(read_truth({}, item, release).expected for item in items):
         return Outcome(None, "a list of three truth values, such as [false, false, false]")

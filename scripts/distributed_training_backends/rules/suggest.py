@@ -111,7 +111,6 @@ def listing(values: Iterable[object]) -> str:
 
 
 def did_you_mean(word: str | None) -> str:
-    """The tail of a message that offers a near miss; empty without one."""
     return f"; did you mean {word}?" if word else ""
 
 

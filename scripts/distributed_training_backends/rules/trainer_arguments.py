@@ -73,8 +73,7 @@ def misspelt_argument(trainer: Document, targets: Targets) -> Iterator[Hit]:
     """A name that is almost one of TrainingArguments.
 
     Unknown names are refused ("unexpected keyword argument", or "Some keys are not used by the HfArgumentParser").
-    Where the file holds arguments of other dataclasses too, this is a warning: it could be one of theirs. Source:
-    5.24.0, hf_argparser.py, `HfArgumentParser.parse_dict`.
+    Source: 5.24.0, hf_argparser.py, `HfArgumentParser.parse_dict`.
     """
     strangers = list(foreign(trainer, targets))
     for name in unknown(trainer, targets):
@@ -93,7 +92,6 @@ def near_miss(document: Document, name: Any, targets: Targets) -> str | None:
 
 
 def foreign(document: Document, targets: Targets) -> Iterator[Any]:
-    """The names that TrainingArguments never had, nor almost has."""
     for name in unknown(document, targets):
         if not transformers.spans(KIND, str(name)) and near_miss(document, name, targets) is None:
             yield name
@@ -104,8 +102,7 @@ def argument_of_another_class(trainer: Document, targets: Targets) -> Iterator[H
     """Names that TrainingArguments never had.
 
     `HfArgumentParser` refuses the file unless another dataclass of the script takes them; as keywords of
-    TrainingArguments they are refused in any case. Said once for a file, at the first of them. Source: 5.24.0,
-    hf_argparser.py, `HfArgumentParser.parse_dict`.
+    TrainingArguments they are refused in any case. Source: 5.24.0, hf_argparser.py, `HfArgumentParser.parse_dict`.
     """
     names = [str(name) for name in foreign(trainer, targets)]
     if names:
@@ -127,8 +124,8 @@ def weight(names: list[str]) -> Severity | None:
 def argument_missing(trainer: Document, targets: Targets) -> Iterator[Hit]:
     """`output_dir` is missing, which every release before 4.49 needs.
 
-    `TrainingArguments.__init__() missing 1 required positional argument`. It may come from the command line too; in
-    a file alone it does not. Source: 4.48.3, training_args.py, `TrainingArguments`.
+    `TrainingArguments.__init__() missing 1 required positional argument`. Source: 4.48.3, training_args.py,
+    `TrainingArguments`.
     """
     for name, item in known_arguments(targets).items():
         if item.required and name not in given(trainer):

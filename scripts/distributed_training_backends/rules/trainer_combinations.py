@@ -17,7 +17,6 @@ FOLLOWERS = ("reduce_lr_on_plateau", "greedy")
 
 
 def value_of(document: Document, name: str, targets: Targets) -> Any:
-    """What an argument is: as the file says, or else the default."""
     arguments = given(document)
     if name in ("eval_strategy", "evaluation_strategy"):
         return evaluation(document, targets)

@@ -84,13 +84,11 @@ def enum_words(row: Row, targets: Targets) -> tuple[str, ...]:
 
 
 def read_enum(row: Row, value: Any, targets: Targets) -> str:
-    """A word of an enumeration, letter by letter."""
     words = enum_words(row, targets)
     return "" if isinstance(value, str) and value in words else listing(words)
 
 
 def read_words(row: Row, value: Any, _targets: Targets) -> str:
-    """Words of a list, with blanks between them."""
     wrong = isinstance(value, str) and any(word not in row["words"] for word in value.split())
     return f"words of {listing(row['words'])}" if wrong else ""
 

@@ -53,12 +53,10 @@ def table() -> Mapping[str, tuple[Row, ...]]:
 
 @lru_cache(maxsize=1 << 12)
 def rows_of(option: str, release: str) -> tuple[Row, ...]:
-    """The rows of an option in one release, whatever the launcher."""
     return tuple(row for row in table().get(option, ()) if covers(row.releases, release))
 
 
 def on_route(launch: Launch, option: str) -> list[Row]:
-    """The rows of an option that belong to the launcher that a file takes."""
     return [row for row in rows_of(option, launch.release) if belongs(launch, row.routes)]
 
 
@@ -117,7 +115,6 @@ def active_first(launch: Launch, option: str) -> list[Row]:
 
 @lru_cache(maxsize=1 << 10)
 def options_with(prefixes: tuple[str, ...], release: str) -> tuple[str, ...]:
-    """The options of a release in the table that begin with one of the prefixes."""
     return tuple(option for option in table() if option.startswith(prefixes) and rows_of(option, release))
 
 
@@ -153,7 +150,6 @@ def hit_of(launch: Launch, row: Row, outcome: Outcome) -> Hit:
 
 
 def refuser(launch: Launch, row: Row) -> str:
-    """Who refuses a value: "accelerate 1.15.0 refuses"."""
     return f"{row.how.get('by') or 'accelerate ' + launch.release} refuses"
 
 
