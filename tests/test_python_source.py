@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distributed_training_backends import api
 from distributed_training_backends.sources.document import OPEN, Document
 from distributed_training_backends.sources.limits import LimitError, Unreadable
 from distributed_training_backends.sources.load import load
@@ -15,6 +16,7 @@ from distributed_training_backends.sources.python_values import Made
 from distributed_training_backends.sources.reading import Raw, decode
 
 IMPORT = "from accelerate import Accelerator\n"
+OPTIONS = api.Options(api.default_targets())
 
 
 def read(code: str, path: str = "train.py") -> Document:
@@ -214,7 +216,17 @@ def test_an_encoding_cookie_is_followed() -> None:
     raw = decode("# -*- coding: latin-1 -*-\nx = 'é'\n".encode("latin-1"), "train.py")
     assert isinstance(raw, Raw)
     assert "é" in raw.text
+    parsed = api.parsed(raw._replace(text=f"{IMPORT}Accelerator(cpuu=True)"), None)
+    (found,) = api.judged(parsed, OPTIONS, lambda _: None).files[0].findings
+    assert found.code == "PYS001"
+    assert found.fix is None  # what is written is UTF-8
     assert isinstance(decode("x = 'é'\n".encode("latin-1"), "train.py"), Unreadable)
+
+
+def test_a_byte_order_mark_is_nothing_to_python() -> None:
+    found = load(Raw("train.py", f"{IMPORT}Accelerator(x=1)", bom=True), None)
+    assert isinstance(found, Document)
+    assert found.get("calls", 0, "arguments") == {"x": 1}
 
 
 KINDS = [

@@ -128,6 +128,7 @@ SCRIPTS = [
     ("Accelerator(mixed_precision=args.precision, kwargs_handlers=handlers, log_with=args.log)", []),
     ("LocalSGD = 1\nLocalSGD(1)", []),
     ("Accelerator(log_with='tensorboard', **kwargs)", []),
+    ("Accelerator(\n    fp16=True,  # dtb: ignore[PYS001]\n)", []),
     # a script that asks first is taken at its word
     ("try:\n    Accelerator(fp16=True)\nexcept TypeError:\n    Accelerator()", []),
     ("if version > old:\n    Accelerator(dispatch_batches=None)", []),

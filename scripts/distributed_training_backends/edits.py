@@ -31,8 +31,10 @@ def resolve(document: Document, repair: Repair) -> Fix | None:
 
 
 def _resolved(document: Document, repair: Repair) -> Fix | None:
-    if document.syntax == "python" and any(step.action != "text" for step in repair.operations):
-        return None  # only names are exchanged in code
+    in_code = document.syntax == "python"
+    foreign = any(defect.name == "other-encoding" for defect in document.defects)
+    if in_code and (foreign or any(step.action != "text" for step in repair.operations)):
+        return None  # only names are exchanged in code, and what is written is UTF-8
     if document.syntax == "shell":
         edits = [edit for step in repair.operations for edit in _of_command(document, step)]
         apart = len(edits) == len(repair.operations) and all(

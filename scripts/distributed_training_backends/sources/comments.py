@@ -1,4 +1,4 @@
-"""Remarks to this program in the comments of a YAML file: `# dtb: ignore[FSD003, ACC001]`, `# dtb: ignore`."""
+"""Remarks to this program in comments of YAML and Python: `# dtb: ignore[FSD003, ACC001]`, `# dtb: ignore`."""
 
 import re
 from bisect import bisect_right
@@ -12,9 +12,9 @@ _REMARK = r"(?m)(?:^|(?<=[\s#]))#[ \t]*dtb:[ \t]*ignore\b(?:[ \t]*\[([^\]\r\n]*)
 
 def ignores(document: Document) -> Mapping[int, frozenset[str] | None]:
     """Give, for lines that say so, the codes that are silenced there; None stands for all codes."""
-    if document.syntax != "yaml" or "dtb:" not in document.text:
+    if document.syntax not in ("yaml", "python") or "dtb:" not in document.text:
         return {}
-    scalars = sorted(_scalars(document))
+    scalars = sorted(_scalars(document)) if document.syntax == "yaml" else []
     starts = [extent.start for extent in scalars]
     silenced: dict[int, frozenset[str] | None] = {}
     for found in re.finditer(_REMARK, document.text):

@@ -40,7 +40,7 @@ class Defect(NamedTuple):
     A DeepSpeed file that `json.load` refuses, but Hjson (DeepSpeed's own reader) takes: not-strict-json, with the words
     of `json`; the reverse: not-hjson. Each departure from JSON: comment, trailing-comma, missing-comma,
     missing-braces, unquoted-key, unquoted-string, single-quoted, multiline-string.
-    About the whole: byte-order-mark, empty, not-a-mapping, fragment.
+    About the whole: byte-order-mark, other-encoding (than UTF-8), empty, not-a-mapping, fragment.
     About one entry: duplicate-key (the extent is the whole overridden entry), template, surrogate, legacy-octal,
     sexagesimal, not-a-number (NaN, Infinity, an overflow: Hjson reads them as text up to the line's end)."""
 

@@ -205,11 +205,12 @@ def syntax_of(raw: Raw, kind: Kind) -> Syntax:
 
 def _finish(document: Document, raw: Raw) -> Document:
     """Add what the decoding has seen. A mark at the start is nothing to YAML and Hjson, and too much for `json`."""
-    document = document.with_defects(newline=raw.newline, bom=raw.bom)
+    other = [Defect("other-encoding", Extent(0, 0))] if raw.other else []
+    document = document.with_defects(*other, newline=raw.newline, bom=raw.bom)
     if not raw.bom:
         return document
     mark = Defect("byte-order-mark", Extent(0, 0))
-    if document.syntax == "yaml" or not document.parsed:
+    if document.syntax in ("yaml", "python") or not document.parsed:
         return document.with_defects(mark)
     refusal = Defect("not-strict-json", Extent(0, 0), "Unexpected UTF-8 BOM (decode using utf-8-sig)")
     if document.kind == "deepspeed":

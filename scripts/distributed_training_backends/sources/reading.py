@@ -26,12 +26,14 @@ _REASONS = {
 
 
 class Raw(NamedTuple):
-    """A decoded text without its byte order mark; line ends are kept as they are, and the first one is named."""
+    """A decoded text without its byte order mark; line ends are kept as they are, and the first one is named. `other`
+    says that it is not UTF-8."""
 
     path: str
     text: str
     newline: str = "\n"
     bom: bool = False
+    other: bool = False
 
 
 def read_path(path: str) -> Raw | Unreadable:
@@ -88,7 +90,7 @@ def decode(content: bytes, path: str) -> Raw | Unreadable:
     except UnicodeDecodeError as error:
         by_comment = by_cookie(content) if path.endswith(".py") else None
         if by_comment is not None:
-            return Raw(path, by_comment, first_newline(by_comment))
+            return Raw(path, by_comment, first_newline(by_comment), other=True)
         byte = content[error.start]
         said = f"byte 0x{byte:02x} at offset {error.start}: {error.reason}"
         message = f"it is not UTF-8 ({said}); configs are opened as UTF-8, so that a run ends in a UnicodeDecodeError"
