@@ -14,7 +14,17 @@ from tests.test_convert import FSDP1, ZERO3, fsdp1
 from distributed_training_backends.model_convert import ConvertReport
 
 pytestmark = pytest.mark.skipif(os.environ.get("DTB_ORACLE") != "1", reason="asks the real libraries (DTB_ORACLE=1)")
+CP = """\
+distributed_type: FSDP
+fsdp_config: {fsdp_version: 2, fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP}
+num_processes: 8
+parallelism_config:
+  parallelism_config_dp_shard_size: 2
+  parallelism_config_cp_size: 4
+  parallelism_config_cp_comm_strategy: alltoall
+"""
 FILES = {
+    "cp": CP,
     "fsdp1": FSDP1,
     "fsdp2": fsdp1(fsdp_version=2, fsdp_offload_params=True, fsdp_ignored_modules=".*norm"),
     "zero3": ZERO3,

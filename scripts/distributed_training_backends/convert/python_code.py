@@ -61,8 +61,8 @@ class Code:
         owner = fp8_class(self.source)
         if owner:
             self.names.add(owner)
-            recipe = call(owner, chosen(self.source, table("plugins", "fp8"), owner))
-            yield "kwargs_handlers", Name(f"[{recipe}]")
+            self.lines.append(f"recipe = {call(owner, chosen(self.source, table('plugins', 'fp8'), owner))}")
+            yield "kwargs_handlers", Name("[recipe]")
 
     def handlers(self) -> Iterator[tuple[str, Name]]:
         """Objects inside ParallelismConfig, where its sizes need them."""
@@ -70,7 +70,8 @@ class Code:
             row, size = table("plugins", kind), self.source.launch.value(f"parallelism_config_{kind}_size")
             if isinstance(size, int) and size > 1 and parameters(row["class"], self.release):
                 self.names.add(row["class"])
-                yield row["argument"], Name(call(row["class"], chosen(self.source, row, row["class"])))
+                self.lines.append(f"{row['argument']} = {call(row['class'], chosen(self.source, row, row['class']))}")
+                yield row["argument"], Name(row["argument"])
 
 
 def fp8_class(source: Source) -> str | None:
@@ -107,7 +108,8 @@ def start(source: Source) -> str:
         hosts = launch.value("mpirun_hostfile")
         return f"mpirun -n {world or 'N'} --hostfile {hosts} python {script}" if hosts else f"python {script}"
     if not isinstance(machines, int) or machines < 2:
-        return f"torchrun --nproc_per_node {world or 'N'} {script}"
+        port = launch.value("main_process_port")
+        return f"torchrun --nproc_per_node {world or 'N'} {f'--master_port {port} ' if port else ''}{script}"
     rank, ip, port = (launch.value(name) for name in ("machine_rank", "main_process_ip", "main_process_port"))
     each = f"--nnodes {machines} --nproc_per_node {world // machines if world else 'N'} --node_rank {rank or 0}"
     return f"torchrun {each} --master_addr {ip or 'ADDRESS'} --master_port {port or 29500} {script}"
@@ -115,13 +117,17 @@ def start(source: Source) -> str:
 
 def notes(source: Source) -> tuple[Note, ...]:
     """What no object says."""
-    found = [Note("open", "num_processes", f"the script does not start processes: {start(source)}")]
+    return (*beside(source), *unsaid(source))
+
+
+def beside(source: Source) -> Iterator[Note]:
+    """What the launcher does before the script runs."""
+    yield Note("open", "num_processes", f"the script does not start processes: {start(source)}")
     for name in ("gpu_ids", "debug"):
         value, variable = source.launch.value(name), table("surfaces", "environment")[name]
         if source.launch.given(name) and value not in (None, False, "all"):
             told = f"no argument says it: export {variable}={str(value).lower()}"
-            found.append(Note("open", name, told, line_of(source.document, name)))
-    return (*found, *unsaid(source))
+            yield Note("open", name, told, line_of(source.document, name))
 
 
 def unsaid(source: Source) -> Iterator[Note]:

@@ -9,7 +9,7 @@ from ..model_convert import BadConversionError, Note
 from ..sources.writing import block_lines
 from .draft import entries, line_of
 from .plugins import argument
-from .python_code import start
+from .python_code import beside
 from .source import Source, table, truth
 
 ROUTES = ("deepspeed", "fsdp", "multi_device", "simple")
@@ -59,7 +59,9 @@ class Arguments:
         if chosen in PRECISIONS:
             yield chosen, True
         elif chosen == "fp8":
-            self.note("lost", "mixed_precision", "no argument says fp8: export ACCELERATE_MIXED_PRECISION=fp8")
+            self.note(
+                "lost", "mixed_precision", "no argument says fp8 or its recipe: export ACCELERATE_MIXED_PRECISION=fp8"
+            )
 
     def compiling(self) -> Iterator[tuple[str, Any]]:
         """torch.compile."""
@@ -84,8 +86,10 @@ class Arguments:
         yield "deepspeed", self.zero_config()
         if self.source.zero_stage == 3 and self.launch.value("zero3_init_flag") is False:
             self.note("changed", "zero3_init_flag", "the Trainer always builds the model in shards at stage 3")
-        if self.launch.given("deepspeed_moe_layer_cls_names"):
-            self.note("lost", "deepspeed_moe_layer_cls_names", "TrainingArguments has nothing like it")
+        several = self.launch.value("num_machines") not in (None, 1)
+        for option in [name for name in self.launch.arguments if name.startswith("deepspeed_")]:
+            if self.launch.given(option) and (several or option == "deepspeed_moe_layer_cls_names"):
+                self.note("lost", option, "TrainingArguments has nothing like it; torchrun starts each machine")
 
     def zero_config(self) -> dict[str, Any]:
         """What Accelerate's plugin would build of the block."""
@@ -170,5 +174,4 @@ def to_trainer(source: Source) -> tuple[str, tuple[Note, ...]]:
     making = Arguments(source)
     text = "".join(block_lines(dict(making.made())))
     making.note("added", "output_dir", f"{OUTPUT}, which every run needs: choose your own")
-    making.note("open", "num_processes", f"the script does not start processes: {start(source)}")
-    return text, tuple(making.notes)
+    return text, (*making.notes, *beside(source))
