@@ -6,6 +6,7 @@ from typing import Any
 from ..flow.launch import Launch
 from ..knowledge import accelerate as knowledge
 from ..model import Applicability, Severity
+from .readings import TRUE_WORDS
 from .registry import Hit, Operation, Repair, rule
 from .rewriting import as_written, rewriting
 from .suggest import listing, shown
@@ -152,7 +153,7 @@ def sync_module_states_forced(fsdp: Launch) -> Iterator[Hit]:
     `FullyShardedDataParallelPlugin.__post_init__`.
     """
     sync = fsdp.value("fsdp_sync_module_states")
-    loading = str(fsdp.value("fsdp_cpu_ram_efficient_loading")).lower() in ("true", "yes", "on", "1", "y", "t")
+    loading = str(fsdp.value("fsdp_cpu_ram_efficient_loading")).lower() in TRUE_WORDS
     if version_of(fsdp) != 1 or not isinstance(sync, str) or meaning(fsdp, "fsdp_sync_module_states") is not False:
         return
     if loading:

@@ -5,6 +5,7 @@ from typing import Any
 
 from ..flow.launch import Launch, is_number
 from ..model import Severity
+from .readings import FALSE_WORDS, TRUE_WORDS
 from .registry import Hit, Repair, rule
 from .rewriting import as_written, rewriting
 from .suggest import shown
@@ -225,8 +226,7 @@ def use_cpu_not_a_truth_word(simple: Launch) -> Iterator[Hit]:
     1.15.0, utils/environment.py, `str_to_bool`.
     """
     value = simple.value("use_cpu")
-    words = ("y", "yes", "t", "true", "on", "1", "n", "no", "f", "false", "off", "0")
-    if value and str(value).lower() not in words:
+    if value and str(value).lower() not in (*TRUE_WORDS, *FALSE_WORDS):
         yield Hit(simple.at("use_cpu"), f"use_cpu {shown(value)} is neither true nor false, and accelerate refuses it")
     elif (value is None and simple.given("use_cpu")) or value in ("", [], {}):
         yield Hit(simple.at("use_cpu"), f"use_cpu {shown(value)} is neither true nor false; write false")

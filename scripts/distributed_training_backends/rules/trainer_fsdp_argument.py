@@ -7,6 +7,7 @@ from ..knowledge import transformers
 from ..model import Applicability, Targets
 from ..sources.document import Document
 from ..versions import covers
+from .readings import TRUE_WORDS
 from .registry import Hit, Operation, Repair, rule
 from .rewriting import removing
 from .suggest import closest, did_you_mean, listing, shown
@@ -176,16 +177,11 @@ def refused_beside(trainer: Document, targets: Targets) -> Iterator[Hit]:
         yield Hit(trainer.key("save_only_model"), "save_only_model does not go with state_dict_type SHARDED_STATE_DICT")
     names = ("activation_checkpointing", "gradient_checkpointing")
     twice = next((name for name in names if given(trainer).get(name)), None)
-    if twice and switched_on(config, "activation_checkpointing", new(targets)):
+    value = config.value("activation_checkpointing")
+    if twice and (str(value).lower() in TRUE_WORDS if new(targets) else value):
         text = f"{twice} here and activation_checkpointing in fsdp_config exclude each other; keep the latter"
         repair = removing((twice,), Applicability.SAFE)
         yield Hit(trainer.key(twice), text, repair, related=(config.key("activation_checkpointing"),))
-
-
-def switched_on(config: FsdpConfig, name: str, converted: bool) -> bool:
-    """Tell whether a setting comes out as true: as a truth word since 5.10, by Python's own truth before."""
-    value = config.value(name)
-    return str(value).lower() in ("y", "yes", "t", "true", "on", "1") if converted else bool(value)
 
 
 @rule("TRN045", info="5.10..")

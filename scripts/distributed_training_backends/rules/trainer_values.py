@@ -10,6 +10,7 @@ from ..model import Applicability, Targets
 from ..resources import load_json
 from ..sources.document import Document
 from ..versions import covers
+from .readings import FALSE_WORDS
 from .registry import Hit, rule
 from .rewriting import as_written, rewriting
 from .suggest import closest, did_you_mean, listing, misfit, shown
@@ -183,6 +184,3 @@ def boolean_as_text(trainer: Document, targets: Targets) -> Iterator[Hit]:
             at = trainer.value(name)
             text = f"{name} is the text {shown(value)}, which counts as true; write false without quotation marks"
             yield Hit(at, text, rewriting(at, False))
-
-
-FALSE_WORDS = ("false", "no", "off", "0", "n", "f")
