@@ -9,23 +9,10 @@ from typing import Any, NamedTuple
 
 from . import history
 from .accelerate import nearest
+from .history import Parameter as Parameter
+from .history import parameter
 
 DATA = "accelerate_api.json"
-
-
-class Parameter(NamedTuple):
-    """A parameter of a class or function.
-
-    `allowed` are the values, and `instance` the types (`None` among them), beside which the class raises when it is
-    built; its own default always passes. Both are empty where it does not look.
-    """
-
-    name: str
-    type: str
-    default: Any
-    required: bool
-    allowed: tuple[Any, ...] = ()
-    instance: tuple[str, ...] = ()
 
 
 class Source(NamedTuple):
@@ -50,7 +37,7 @@ def parameters(owner: str, release: str) -> Mapping[str, Parameter]:
     for base in history.at(DATA, ("bases",), known).get(owner, ()):
         found.update(parameters(base, known))
     records = history.at(DATA, ("parameters", owner), known)
-    return {**found, **{name: _parameter(name, record) for name, record in records.items()}}
+    return {**found, **{name: parameter(name, record) for name, record in records.items()}}
 
 
 def sources(owner: str, release: str) -> Mapping[str, Source]:
@@ -77,14 +64,3 @@ def quantization(release: str) -> Mapping[str, Parameter]:
 def spans(owner: str, name: str) -> list[tuple[str, str | None]]:
     """The releases in which a class or function has a parameter of its own (not an inherited one)."""
     return history.presence(DATA, ("parameters", owner, name))
-
-
-def _parameter(name: str, record: Mapping[str, Any]) -> Parameter:
-    return Parameter(
-        name,
-        record.get("type", "Any"),
-        record.get("default"),
-        "default" not in record and not name.startswith("*"),
-        tuple(record.get("allowed", ())),
-        tuple(record.get("instance", ())),
-    )

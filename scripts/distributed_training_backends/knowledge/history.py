@@ -6,9 +6,24 @@ the fact with that value.
 
 from collections.abc import Mapping
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..resources import load_json
+
+
+class Parameter(NamedTuple):
+    """A parameter of a class or function.
+
+    `allowed` are the values, and `instance` the types (`None` among them), beside which the class raises when it is
+    built; its own default always passes. Both are empty where it does not look.
+    """
+
+    name: str
+    type: str
+    default: Any
+    required: bool
+    allowed: tuple[Any, ...] = ()
+    instance: tuple[str, ...] = ()
 
 
 @cache
@@ -61,3 +76,14 @@ def presence(file: str, path: tuple[str, ...]) -> list[tuple[str, str | None]]:
         else:
             joined.append((first, last))
     return joined
+
+
+def parameter(name: str, record: Mapping[str, Any]) -> Parameter:
+    return Parameter(
+        name,
+        record.get("type", "Any"),
+        record.get("default"),
+        "default" not in record and not name.startswith("*"),
+        tuple(record.get("allowed", ())),
+        tuple(record.get("instance", ())),
+    )

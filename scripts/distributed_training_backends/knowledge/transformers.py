@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 from .. import versions
 from ..resources import load_json
 from . import history
+from .history import Parameter, parameter
 
 DATA = "transformers.json"
 RELEASES: tuple[str, ...] = tuple(load_json(DATA)["releases"])
@@ -29,21 +30,6 @@ class FsdpKey(NamedTuple):
     only_version: int | None
     default: Any
     default_by_version: Mapping[str, Any]
-
-
-class Argument(NamedTuple):
-    """A field of `TrainingArguments`, `AcceleratorConfig` or `BitsAndBytesConfig`.
-
-    `allowed` are the values, and `instance` the types (`None` among them), beside which the class raises; its own
-    default always passes.
-    """
-
-    name: str
-    type: str
-    default: Any
-    required: bool
-    allowed: tuple[Any, ...] = ()
-    instance: tuple[str, ...] = ()
 
 
 class TransformersRelease:
@@ -78,16 +64,16 @@ class TransformersRelease:
         return found
 
     @cached_property
-    def training_arguments(self) -> Mapping[str, Argument]:
+    def training_arguments(self) -> Mapping[str, Parameter]:
         return self._arguments("training_arguments")
 
     @cached_property
-    def accelerator_config(self) -> Mapping[str, Argument]:
+    def accelerator_config(self) -> Mapping[str, Parameter]:
         """The keys of the `accelerator_config` argument; an unknown one is refused."""
         return self._arguments("accelerator_config")
 
     @cached_property
-    def bits_and_bytes(self) -> Mapping[str, Argument]:
+    def bits_and_bytes(self) -> Mapping[str, Parameter]:
         """The arguments of `BitsAndBytesConfig`; an unknown one is ignored with a log line."""
         return {name: item for name, item in self._arguments("bits_and_bytes").items() if not name.startswith("*")}
 
@@ -99,8 +85,8 @@ class TransformersRelease:
     def _section(self, *path: str) -> dict[str, Any]:
         return history.at(DATA, path, self.release)
 
-    def _arguments(self, kind: str) -> dict[str, Argument]:
-        return {name: _argument(name, record) for name, record in self._section(kind).items()}
+    def _arguments(self, kind: str) -> dict[str, Parameter]:
+        return {name: parameter(name, record) for name, record in self._section(kind).items()}
 
 
 @lru_cache(maxsize=16)
@@ -126,15 +112,4 @@ def _fsdp_key(name: str, record: Mapping[str, Any]) -> FsdpKey:
         int(only) if only else None,
         record.get("default"),
         record.get("default_by_version", {}),
-    )
-
-
-def _argument(name: str, record: Mapping[str, Any]) -> Argument:
-    return Argument(
-        name,
-        record.get("type", "Any"),
-        record.get("default"),
-        "default" not in record,
-        tuple(record.get("allowed", ())),
-        tuple(record.get("instance", ())),
     )

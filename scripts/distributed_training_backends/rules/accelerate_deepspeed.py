@@ -23,7 +23,6 @@ def block_stage(launch: Launch) -> int | None:
 
 
 def device(launch: Launch, name: str) -> str:
-    """An offload device as the launcher exports it, in lower case; "none" where there is none."""
     value = launch.value(name)
     return "none" if value is None else str(value).lower()
 

@@ -104,7 +104,6 @@ def lifetime_text(spans: list[tuple[str | None, str | None]], release: str) -> s
 
 
 def move(document: Document, key: str, block: str) -> Repair | None:
-    """Put a key into its block, unless the block has it already or is no mapping."""
     target = document.get(block)
     if not isinstance(target, dict) or key in target:
         return None

@@ -26,7 +26,6 @@ PRECISION = "mixed_precision"
 
 
 def file_of(launch: Launch) -> str | None:
-    """The DeepSpeed file that a launch names; the text "none" names none."""
     value = launch.value("deepspeed_config_file")
     return None if value is None or str(value) == "none" else str(value)
 

@@ -87,7 +87,6 @@ def unlike(value: Any, row: dict[str, Any], arguments: dict[str, object], file: 
 
 
 def two_learning_rates(reading: Reading) -> Iterator[Hit]:
-    """Both have to be the same as `learning_rate`."""
     one, other = (literal(reading, path) for path in ("optimizer.params.lr", "scheduler.params.warmup_max_lr"))
     if is_number(one) and is_number(other) and one != other:
         values = f"`warmup_max_lr` is {shown(other)} and `lr` is {shown(one)}"

@@ -142,7 +142,6 @@ def parameter_meant(known: Constructor, given: Mapping[str, Any], pointer: Point
 
 
 def objection(reading: Reading, kind: str, name: str, value: Any) -> dict[str, Any] | None:
-    """The first row of the table that a value of a class fails."""
     for row in rows("optimizer_values"):
         about = kind in row["classes"] or ("torch.*" in row["classes"] and kind.startswith("torch."))
         about = about and name in row["names"] and reading.covers(row.get("releases", "*"))

@@ -15,7 +15,6 @@ ALL_MODES = (*MODES, "lite")
 
 
 def compiles(launch: Launch) -> bool:
-    """Tell whether the launcher passes a backend on that compiles."""
     return launch.route not in ("deepspeed", "tpu") and meaning(launch, BACKEND) not in (None, "NO")
 
 

@@ -87,7 +87,6 @@ def faults(document: Document, library: Library, targets: Targets) -> Iterator[F
 
 
 def refused(field: Any, value: Any, library: Library) -> str:
-    """What a field should be, where its reader refuses the value; empty where it takes it."""
     if value is None and field.default is None:
         return ""
     if field.allowed and (isinstance(value, str) or not field.instance):
@@ -113,7 +112,6 @@ def value_fault(document: Document, key: str, expected: str) -> Fault:
 
 
 def meant(value: Any, expected: str) -> Any:
-    """The value that was meant, where that is clear: a dtype by its other name, 6.0 for 6."""
     if isinstance(value, str):
         plain = value.removeprefix("torch.")
         long = facts()["same_dtype"].get(plain, plain)

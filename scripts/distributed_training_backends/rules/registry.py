@@ -94,7 +94,6 @@ class Rule(NamedTuple):
 
     @property
     def documentation(self) -> str:
-        """The docstring, without the indentation of the code."""
         from textwrap import dedent
 
         first, _, rest = (self.check.__doc__ or "").strip().partition("\n")
@@ -106,7 +105,6 @@ class Rule(NamedTuple):
 
     @property
     def page(self) -> str:
-        """Where the rule is described, as a path with an anchor."""
         return f"references/rules/{FAMILIES[self.code[:3]][0]}.md#{self.code.lower()}"
 
     def severity_for(self, release: str) -> Severity | None:

@@ -56,7 +56,6 @@ def step_settings(trainer: Document, targets: Targets) -> Iterator[Hit]:
 
 
 def evaluation_steps(document: Document, targets: Targets) -> Iterator[Hit]:
-    """`eval_steps`, or `logging_steps` in its place."""
     steps, logging = (value_of(document, name, targets) for name in ("eval_steps", "logging_steps"))
     if steps is None or steps == 0:
         if isinstance(logging, (int, float)) and logging <= 0:

@@ -77,7 +77,6 @@ class FsdpConfig:
 
     @cached_property
     def version(self) -> int:
-        """The FSDP version in effect: 2, or 1 for every other number."""
         default = transformers.for_release(self.release).fsdp_default_version
         if not covers("5.0..", self.minor):
             return 1
@@ -249,5 +248,4 @@ def explanation(config: FsdpConfig, name: str, pointer: Pointer) -> tuple[str, R
 
 
 def rename(config: FsdpConfig, pointer: Pointer, name: str | None) -> Repair | None:
-    """Give a key its right name, unless there is an entry of that name."""
     return renaming(pointer, name) if name and name not in config.entries and "." not in name else None

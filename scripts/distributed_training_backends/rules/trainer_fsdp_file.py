@@ -67,7 +67,6 @@ def conflict_hits(config: FsdpConfig) -> Iterator[Hit]:
 
 
 def word(config: FsdpConfig, name: str, default: str) -> str:
-    """A value as the text that it is compared as."""
     return str(config.value(name, default)).lower()
 
 
