@@ -90,12 +90,13 @@ def chosen(source: Source, row: Mapping[str, Any], owner: str) -> dict[str, Any]
     effective = {option: launch.value(option) for option in launch.arguments}
     for field in parameters(owner, source.targets.accelerate):
         option = option_of(row, field)
-        value = launch.value(option)
+        old = row.get("old", {}).get(option, "")
+        value = launch.value(old if launch.given(old) else option)
         if value is None or not applies(row, field, effective, version):
             continue
         otherwise = unset.get(field)
         differs = otherwise is not None and (otherwise.otherwise is None or not same(value, otherwise.otherwise))
-        if launch.given(option) or (differs and otherwise is not None and otherwise.known):
+        if launch.given(option) or launch.given(old) or (differs and otherwise is not None and otherwise.known):
             options[option] = value
     return class_arguments(row, options, source.targets.accelerate, owner)
 
@@ -133,6 +134,7 @@ def beside(source: Source) -> Iterator[Note]:
 def unsaid(source: Source) -> Iterator[Note]:
     """Entries of blocks that no argument of the plugin says."""
     said = {option_of(row, field) for _, row in rows() for field in fields_of(row, source)}
+    said |= {old for _, row in rows() for old in row.get("old", {}).values()}
     owner = fp8_class(source)
     said |= {option_of(table("plugins", "fp8"), field) for field in parameters(owner or "", source.targets.accelerate)}
     for name, found in source.launch.arguments.items():
