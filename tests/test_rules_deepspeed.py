@@ -36,7 +36,7 @@ def hits(
     data: Any, reader: Consumer = "deepspeed", release: str = NEWEST, **context: Any
 ) -> list[tuple[str, str, Hit]]:
     file = file_of(data, reader, release, **context)
-    inputs = {"deepspeed": file, "targets": file.targets, "context": file.context}
+    inputs = {"deepspeed": file, "reading": read(file), "targets": file.targets, "context": file.context}
     found = run_rules(inputs, dict(file.targets.items()))
     return [(rule.code, severity.value, hit) for rule, severity, hit in found if rule.code.startswith("DSP")]
 
