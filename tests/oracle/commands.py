@@ -6,9 +6,10 @@ from typing import Any
 
 from tests.oracle.client import Answer, Oracle
 
+from distributed_training_backends import api
 from distributed_training_backends.flow.command import CommandLine, command_line
 from distributed_training_backends.flow.launch import Launch, launch_of
-from distributed_training_backends.model import Context, Extent
+from distributed_training_backends.model import Context, Extent, Severity
 from distributed_training_backends.sources.command import Word, launch_document
 from distributed_training_backends.sources.document import OPEN
 from distributed_training_backends.sources.yaml_source import parse_yaml
@@ -54,3 +55,10 @@ def differences(launch: Launch, arguments: dict[str, Any]) -> Iterator[str]:
 def plain(value: Any) -> Any:
     """Bring tuples and lists together, and keep 1 and True apart."""
     return [plain(item) for item in value] if isinstance(value, (list, tuple)) else repr(value)
+
+
+def errors(line: str, release: str) -> list[str]:
+    """The codes of the errors that the validator finds in a command line alone."""
+    options = api.Options(api.default_targets()._replace(accelerate=release))
+    report = api.validate_paths([], options, launch=f"accelerate launch {line}")
+    return [finding.code for file in report.files for finding in file.findings if finding.severity is Severity.ERROR]

@@ -1,11 +1,13 @@
 """The merge of command line and file against the real launcher, release by release. Set DTB_ORACLE=1 to run."""
 
 import os
+import shlex
+from pathlib import Path
 
 import pytest
 from tests.oracle import environment
 from tests.oracle.client import Oracle
-from tests.oracle.commands import asked, differences, merged
+from tests.oracle.commands import asked, differences, errors, merged
 
 pytestmark = pytest.mark.skipif(os.environ.get("DTB_ORACLE") != "1", reason="asks the real libraries (DTB_ORACLE=1)")
 RELEASES = ("0.20.3", "0.28.0", "0.34.2", "1.4.0", "1.10.1", "1.15.0")
@@ -62,3 +64,27 @@ def test_file_and_flags_come_to_the_same_arguments(release: str) -> None:
                     found += [f"{name} {flags}: {one}" for one in (differences(launch, arguments) if launch else "-")]
     assert not found, (len(found), "\n".join(found[:40]))
     assert compared >= 50
+
+
+LINES = Path(__file__).parent.parent / "cases" / "commands.txt"
+
+
+@pytest.mark.parametrize("release", ["0.27.2", "0.34.2", "1.10.1", "1.15.0"])
+def test_command_lines_are_refused_as_the_launcher_refuses_them(release: str) -> None:
+    """Without any config, on a machine with eight GPUs; what depends on other packages is left out."""
+    lines, different, compared = LINES.read_text("utf-8").splitlines(), [], 0
+    with Oracle(environment.default(), "accelerate", release) as oracle:
+        for line in lines:
+            answer = oracle.ask(
+                {"mode": "launch", "files": {}, "config": "", "flags": [], "gpus": 8, "words": shlex.split(line)}
+            )
+            found = errors(line, release)
+            if answer["verdict"] in ("accepted", "rejected"):
+                compared += 1
+                if (answer["verdict"] == "rejected") != bool(found):
+                    different.append(
+                        f"{line}: {answer['verdict']} {answer.get('error', {}).get('message', '')[-150:]!r}, {found}"
+                    )
+    print(release, f"{compared - len(different)} of {compared} agree", *different, sep="\n")
+    assert len(lines) >= 150
+    assert len(different) <= 0.01 * compared, "\n".join(different)

@@ -40,6 +40,7 @@ PROGRAMS = {
 SBATCH = re.compile(r"^#SBATCH[ \t]+(?:--([\w-]+)|-([NncG]))(?:[ \t]*=?[ \t]*)([^\s#]*)", re.MULTILINE)
 SHORT = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "G": "gpus"}
 FLAWS = {"cut": "cut-by-comment", "unclosed": "unclosed-quote", "blank": "blank-after-continuation"}
+Job = dict[str, tuple[Word, Word]]
 MAX_OUTER = 50  # words around a command line that is handed to another shell
 NO_WORD = Token("word", Text("-c", ()), Extent(0, 0))
 
@@ -66,11 +67,12 @@ def is_script(path: str, text: str) -> bool:
 
 
 def _documents(path: str, text: str, stretches: Sequence[Extent]) -> Iterator[Document]:
+    job = scheduler(text)
     for start, end in stretches:
         script = Script(Text(text[start:end], range(start, end)))
         for command in script.commands():
             for found, inside, outer in launches(command, script, ()):
-                yield document_of(path, text, found, inside, outer)
+                yield document_of(path, text, found, inside, outer, job)
 
 
 def launches(
@@ -140,7 +142,7 @@ def _base(name: str) -> str:
     return name.rsplit("/", 1)[-1]
 
 
-def document_of(path: str, text: str, found: Found, command: Command, outer: Sequence[Token]) -> Document:
+def document_of(path: str, text: str, found: Found, command: Command, outer: Sequence[Token], job: Job) -> Document:
     """Make a document of a launcher and its arguments."""
     words, tokens = command.words, command.words[found.rest :]
     launcher = Extent(words[found.first].extent.start, words[found.rest - 1].extent.end)
@@ -154,7 +156,7 @@ def document_of(path: str, text: str, found: Found, command: Command, outer: Seq
         [part for token in tokens for part in parts(token)],
         {name: words_of(variable) for name, variable in environment.items()},
         [text[word.extent.start : word.extent.end] for word in (*outer, *words[: found.first]) if word.text.spots],
-        scheduler(text),
+        job,
     )
     flaws = [token for token in tokens if token.kind == "blank"] + ([command.flaw] if command.flaw else [])
     return document.with_defects(*(Defect(FLAWS[flaw.kind], flaw.extent) for flaw in flaws))
@@ -194,9 +196,9 @@ def env_words(words: Sequence[Token]) -> dict[str, Variable]:
     return made
 
 
-def scheduler(text: str) -> dict[str, tuple[Word, Word]]:
+def scheduler(text: str) -> Job:
     """The options of a SLURM job."""
-    made: dict[str, tuple[Word, Word]] = {}
+    made: Job = {}
     for found in islice(SBATCH.finditer(text), MAX_BLOCKS):
         name = found.group(1) or SHORT[found.group(2)]
         made[name] = (

@@ -23,6 +23,7 @@ READING = ("read", "mapfile", "readarray", "getopts", "unset")
 MAX_DEPTH = 100
 MAX_VALUE = 20_000  # characters of a variable
 MAX_EXPANDED = 1_000_000  # characters that variables put into commands, over the whole script
+MAX_EXPORTED = 200  # variables that each command of a script is told
 UNKNOWN = Text(HOLE, (0,))
 
 
@@ -63,6 +64,7 @@ class Script:
         self.exported: dict[str, Variable] = exported or {}
         self.sets = Counter(re.findall(r"(?<![\w-])([A-Za-z_]\w*)\+?=", source.chars))
         self.expanded = 0
+        self.expects = ""  # what the next word is the name of: a "variable" of a loop, a "function"
         self.lexer = Lexer(source, self.lookup)
 
     def lookup(self, name: str) -> Text | None:
@@ -90,7 +92,7 @@ class Script:
                     yield from self._command(words, None if token.kind == "operator" else token)
                     words = []
                 self._operator(token)
-            elif token.kind != "comment":
+            elif token.kind != "comment" and (words or not self._keyword(token)):
                 words.append(token)
             yield from self._inner()
         if words:
@@ -120,7 +122,11 @@ class Script:
                 self.scopes[-1].names[name] = None
 
     def _command(self, words: list[Token], flaw: Token | None) -> Iterator[Command]:
-        words = self._without_leading(words)
+        if self.expects == "variable":
+            self.set(words[0].text.chars, None)
+        told, self.expects = self.expects, ""
+        if told == "variable":
+            return
         own: dict[str, Variable] = {}
         while words and words[0].kind == "assignment":
             self._assign(words.pop(0), own)
@@ -136,24 +142,24 @@ class Script:
                 self.set(word.text.chars, None)
         yield Command(words, own, self.exported, flaw)
 
-    def _without_leading(self, words: list[Token]) -> list[Token]:
-        """Take off the words that begin, or end, a block."""
-        while words and words[0].text.chars in LEADING and not words[0].quoted:
-            word, words = words[0].text.chars, words[1:]
-            if word in CLOSING:
-                self._leave()
-            elif word in AGAIN:
-                kind = self.scopes[-1].kind
-                self._leave()
-                self._enter(kind)
-            elif word in OPENING:
-                self._enter(OPENING[word])
-                if word in ("for", "select") and words:
-                    self.set(words[0].text.chars, None)
-                    return []
-            elif word == "function":
-                words = words[1:]
-        return words
+    def _keyword(self, token: Token) -> bool:
+        """Take a word that begins, or ends, a block; what follows it is the command."""
+        word = token.text.chars
+        if self.expects == "function":
+            self.expects = ""
+            return True
+        if token.quoted or word not in LEADING or self.expects:
+            return False
+        if word in CLOSING:
+            self._leave()
+        elif word in AGAIN:
+            kind = self.scopes[-1].kind
+            self._leave()
+            self._enter(kind)
+        elif word in OPENING:
+            self._enter(OPENING[word])
+        self.expects = {"for": "variable", "select": "variable", "function": "function"}.get(word, "")
+        return True
 
     def _assign(self, token: Token, into: dict[str, Variable]) -> None:
         chars = token.text.chars
@@ -182,7 +188,8 @@ class Script:
                     self.set(name, fresh)
             name = re.split(r"[\[+=]", word.text.chars)[0]
             variable = self.find(name) if NAME.fullmatch(name) else None
-            if words[0].text.chars == "export" and variable is not None:
+            room = len(self.exported) < MAX_EXPORTED or name in self.exported
+            if words[0].text.chars == "export" and variable is not None and room:
                 self.exported[name] = variable
 
     def set(self, name: str, variable: Variable | None) -> None:
