@@ -274,16 +274,11 @@ def spans(path: str) -> tuple[versions.Span, ...]:
     """The releases that read a key, under any of its spellings; adjoining spans are joined."""
     found: list[versions.Span] = []
     for first, last, _ in _data()["keys"].get(_canonical().get(path, path), ()):
-        if found and found[-1].last and _follows(found[-1].last, first):
+        if found and found[-1].last and _order()[first] == _order()[found[-1].last] + 1:
             found[-1] = versions.Span(found[-1].first, last)
         else:
             found.append(versions.Span(first, last))
     return tuple(found)
-
-
-def _follows(last: str, first: str) -> bool:
-    known = releases()
-    return known.index(first) == known.index(last) + 1
 
 
 @lru_cache(maxsize=1)

@@ -203,13 +203,17 @@ def _str1(value: Any) -> Any:
     raise RefusedError("should be text")
 
 
-def _is(kinds: type | tuple[type, ...], words: str, null: bool = False) -> Callable[[Any], Any]:
+def _that(takes: Callable[[Any], bool], words: str) -> Callable[[Any], Any]:
     def test(value: Any) -> Any:
-        if isinstance(value, kinds) or (null and value is None):
+        if takes(value):
             return value
-        raise RefusedError(f"should be {words}")
+        raise RefusedError(f"should {words}")
 
     return test
+
+
+def _is(kinds: type | tuple[type, ...], words: str, null: bool = False) -> Callable[[Any], Any]:
+    return _that(lambda value: isinstance(value, kinds) or (null and value is None), f"be {words}")
 
 
 def _dict1(value: Any) -> Any:
@@ -261,38 +265,8 @@ def _exactly(value: Any, choices: tuple[Any, ...]) -> Any:
     raise _none_of(choices)
 
 
-def _countable(value: Any) -> Any:
-    if not value or isinstance(value, (int, float)):
-        return value
-    raise RefusedError("should be a number")
-
-
-def _filled(value: Any) -> Any:
-    if value:
-        return value
-    raise RefusedError("should not be empty")
-
-
 def _are_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-def _texts(value: Any) -> Any:
-    if isinstance(value, (str, dict)) or _are_texts(value):
-        return value
-    raise RefusedError("should be a list of texts")
-
-
-def _auto_or_texts(value: Any) -> Any:
-    if value == "auto" or _are_texts(value):
-        return value
-    raise RefusedError('should be "auto" or a list of texts')
-
-
-def _auto_or_int(value: Any) -> Any:
-    if isinstance(value, str) and value != "auto":
-        raise RefusedError('should be an integer or "auto"')
-    return value
 
 
 def _loss_scale(value: Any) -> Any:
@@ -320,14 +294,14 @@ _READS: dict[str, Callable[[Any], Any]] = {
     "number?": _is((int, float), "a number", null=True),
     "bits": _is(int, "true or false"),
     "text?": _is(str, "text", null=True),
-    "countable": _countable,
+    "countable": _that(lambda value: not value or isinstance(value, (int, float)), "be a number"),
     "intable": _int1,
     "mapping": _is(dict, "a mapping"),
     "mapping?": _is(dict, "a mapping", null=True),
-    "filled": _filled,
-    "texts": _texts,
-    "auto-or-texts": _auto_or_texts,
-    "auto-or-int": _auto_or_int,
+    "filled": _that(bool, "not be empty"),
+    "texts": _that(lambda value: isinstance(value, (str, dict)) or _are_texts(value), "be a list of texts"),
+    "auto-or-texts": _that(lambda value: value == "auto" or _are_texts(value), 'be "auto" or a list of texts'),
+    "auto-or-int": _that(lambda value: not isinstance(value, str) or value == "auto", 'be an integer or "auto"'),
     "text-as-list": lambda value: [value] if isinstance(value, str) else value,
     "null-as-mapping": lambda value: {} if value is None else value,
     "loss-scale": _loss_scale,

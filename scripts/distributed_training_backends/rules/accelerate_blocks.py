@@ -52,6 +52,7 @@ EQUIVALENTS = {
     "gradient_accumulation": "gradient_accumulation_steps",
     "fsdp_transformer_layer_cls": "fsdp_transformer_layer_cls_to_wrap",
 }
+HOME = {"fsdp_config": "fsdp", "deepspeed_config": "deepspeed", "megatron_lm_config": "megatron"}
 PLUGINS = {
     "fsdp_config": "FullyShardedDataParallelPlugin",
     "deepspeed_config": "DeepSpeedPlugin",
@@ -184,8 +185,8 @@ def block_explanation(entry: Entry, launch: Launch) -> tuple[str, Repair | None]
     near = EQUIVALENTS.get(entry.key) or closest(entry.key, block_keys(entry.block, release))
     full = with_prefix(entry, release)
     near = full or (near if near in block_keys(entry.block, release) else None)
-    lifetime = option_lifetime(entry.option)
-    past = lifetime_text(lifetime, release) if lifetime else ""
+    spans = knowledge.spans("options", entry.option)
+    past = lifetime_text(*spans[0], release) if spans else ""
     if near and near not in data:
         text = f"{past}: write {near}" if past else f"the full name is {near}" if full else f"did you mean {near}?"
         return text, renamed(entry, near, launch)
@@ -223,14 +224,8 @@ def with_prefix(entry: Entry, release: str) -> str | None:
     return prefix + entry.key if prefix + entry.key in block_options(entry.block, release) else None
 
 
-def option_lifetime(option: str) -> tuple[str | None, str | None] | None:
-    found = knowledge.spans("options", option)
-    return found[0] if found else None
-
-
-def lifetime_text(lifetime: tuple[str | None, str | None], release: str) -> str:
-    first, last = lifetime
-    if first is not None and parse(first) > parse(release):
+def lifetime_text(first: str, last: str | None, release: str) -> str:
+    if parse(first) > parse(release):
         return f"it is read since {first}"
     return f"it was read {describe(None, last)}"
 
@@ -260,11 +255,7 @@ def foreign_blocks(launch: Launch) -> tuple[str, ...]:
     known = [entry for entry in entries(launch) if is_option(entry, launch)]
     read = {entry.block for entry in known if launch.route == "tpu" or is_read(launch, entry.option)}
     blocks = dict.fromkeys(entry.block for entry in known)
-    return tuple(block for block in blocks if block not in read and launch.route != home_route(block))
-
-
-def home_route(block: str) -> str:
-    return {"fsdp_config": "fsdp", "deepspeed_config": "deepspeed", "megatron_lm_config": "megatron"}.get(block, "")
+    return tuple(block for block in blocks if block not in read and launch.route != HOME.get(block))
 
 
 @rule("ACC022", warning="*")

@@ -29,10 +29,6 @@ def known_keys(document: Document, targets: Targets) -> frozenset[str]:
     return frozenset(fields) | {"fp16", "dynamo_backend"}
 
 
-def lifetimes(key: str) -> list[tuple[str | None, str | None]]:
-    return [(first, last) for first, last in knowledge.spans("fields", "ClusterConfig", key)]
-
-
 @rule("ACC001", error="*")
 def unreadable_text(accelerate: Document) -> Iterator[Hit]:
     """The file cannot be parsed.
@@ -79,10 +75,10 @@ def unknown_key(accelerate: Document, targets: Targets) -> Iterator[Hit]:
 def explanation(document: Document, key: Any, known: frozenset[str], release: str) -> tuple[str, Repair | None]:
     if not isinstance(key, str):
         return "keys are words: YAML reads this one as another type", None
-    if spans := lifetimes(key):
+    if spans := knowledge.spans("fields", "ClusterConfig", key):
         if key in knowledge.for_release(release).cluster_fields:
             return "it is a key of LOCAL_MACHINE configs, and this is a SageMaker one: remove it", removing((key,))
-        return lifetime_text(spans, release), removing((key,))
+        return lifetime_text(*spans[0], release), removing((key,))
     if key in OF_SCRIPT and document.get("distributed_type") != "DEEPSPEED":
         return f"the script sets it: {OF_SCRIPT[key]}", removing((key,))
     for block in homes(key, release):
@@ -96,9 +92,8 @@ def explanation(document: Document, key: Any, known: frozenset[str], release: st
     return "remove it", removing((key,))
 
 
-def lifetime_text(spans: list[tuple[str | None, str | None]], release: str) -> str:
-    first, last = spans[0]
-    if first is not None and parse(first) > parse(release):
+def lifetime_text(first: str, last: str | None, release: str) -> str:
+    if parse(first) > parse(release):
         return f"it exists since {first}: upgrade accelerate or remove it"
     return f"it existed {describe(None, last)}: remove it"
 

@@ -28,11 +28,12 @@ def unfilled_auto(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit]:
     """
     if not deepspeed.huggingface:
         return
+    targets = deepspeed.targets
     who = "Accelerate" if deepspeed.consumer == "accelerate" else "The Trainer"
     slips = {entry.pointer: (f"; {why.advice}", why.repair) for _, entry, why in explained(deepspeed) if why.repair}
     for pointer in autos(reading.data):
         path, at = ".".join(map(str, pointer)), At(deepspeed.document, pointer, "value")
-        if deepspeed.launch is not None and by_trainer(deepspeed, path):
+        if deepspeed.launch and auto_fillers(path, "trainer", targets.accelerate, targets.transformers):
             message = (
                 f'only a script with the Trainer fills in this "auto": Accelerate itself refuses `{path}`{hint(path)}'
             )
@@ -41,10 +42,6 @@ def unfilled_auto(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit]:
             advice, repair = slips.get(pointer, (hint(path), None))
             message = f'{who} fills in no "auto" for `{path}`, and refuses the file for it{advice}'
             yield Hit(at, message, repair)
-
-
-def by_trainer(deepspeed: DeepSpeedFile, path: str) -> bool:
-    return bool(auto_fillers(path, "trainer", deepspeed.targets.accelerate, deepspeed.targets.transformers))
 
 
 def hint(path: str) -> str:

@@ -37,7 +37,7 @@ def unread(deepspeed: DeepSpeedFile) -> Iterator[tuple[Reading, Entry]]:
     """The entries that the release has no key for, except those that it stores or hands on. What is stored is read by
     name all the same, so a slip of a name is told there too."""
     for reading, entry in walk(deepspeed):
-        known = entry.key or entry.path in reading.facts.removed or by_accelerate(reading, entry)
+        known = entry.key or entry.path in reading.facts.removed or (reading.file.huggingface and entry.path == "msamp")
         if known or is_second_name(reading, entry) or entry.unknown == "kwargs":
             continue
         if entry.unknown != "stored" or is_slip(reading, entry):
@@ -48,10 +48,6 @@ def is_slip(reading: Reading, entry: Entry) -> bool:
     """Tell whether a name is a sure slip of one that the block knows and that does not stand beside it."""
     near = closest(entry.name, reading.facts.children(entry.section))
     return near is not None and is_sure(entry.name, near) and not reading.document.has(*entry.pointer[:-1], near)
-
-
-def by_accelerate(reading: Reading, entry: Entry) -> bool:
-    return reading.file.huggingface and entry.path == "msamp"
 
 
 def is_second_name(reading: Reading, entry: Entry) -> bool:
@@ -132,7 +128,7 @@ def hit(reading: Reading, entry: Entry, finding: Finding) -> Hit:
         message = f"DeepSpeed {reading.release} refuses the unknown key `{entry.name}` {where}; {finding.advice}"
         return Hit(at, message, finding.repair)
     message = f"DeepSpeed {reading.release} does not read `{entry.name}` {where}; {finding.advice}"
-    severity = Severity.INFO if is_remark(entry) else Severity.WARNING
+    severity = Severity.INFO if entry.name.lower().startswith(REMARKS) else Severity.WARNING
     return Hit(at, message, finding.repair, severity)
 
 
@@ -142,10 +138,6 @@ def is_refused(reading: Reading, entry: Entry) -> bool:
         return False
     section = reading.section(entry.section)
     return entry.value != "auto" or (section is not None and section.keeps_auto)
-
-
-def is_remark(entry: Entry) -> bool:
-    return entry.name.lower().startswith(REMARKS)
 
 
 def of_case(deepspeed: DeepSpeedFile, case: Case) -> Iterator[Hit]:

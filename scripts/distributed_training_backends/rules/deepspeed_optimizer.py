@@ -150,11 +150,6 @@ def objection(reading: Reading, kind: str, name: str, value: Any) -> dict[str, A
     return None
 
 
-def at_least_0(value: Any) -> bool:
-    """What most parameters are compared with; true and false count as 1 and 0."""
-    return isinstance(value, (int, float)) and value >= 0
-
-
 def fractions(value: Any) -> bool:
     """The coefficients of running averages."""
     return isinstance(value, list) and len(value) > 1 and all(is_number(item) and 0 <= item < 1 for item in value[:2])
@@ -162,7 +157,7 @@ def fractions(value: Any) -> bool:
 
 TESTS: Mapping[str, Callable[[Any], bool]] = {
     "falsy": lambda value: not value,
-    "at least 0": at_least_0,
+    "at least 0": lambda value: isinstance(value, (int, float)) and value >= 0,
     "fractions": fractions,
     "pair": lambda value: isinstance(value, (list, str)) and len(value) == 2,
     "two": lambda value: isinstance(value, (list, str)) and len(value) > 1,

@@ -28,16 +28,11 @@ def wrong_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
     the readers of the other blocks.
     """
     for reading, entry in walk(deepspeed):
-        if entry.key is None or entry.path in BATCH or entry.path in reading.filled or is_block(reading, entry):
+        if entry.key is None or entry.path in BATCH or entry.path in reading.filled or reading.section(entry.key.path):
             continue
         reason = refusal(reading, entry, entry.key)
         if reason is not None:
             yield about_value(reading, entry, entry.key, reason)
-
-
-def is_block(reading: Reading, entry: Entry) -> bool:
-    path = entry.key.path if entry.key else entry.path
-    return reading.section(path) is not None
 
 
 def refusal(reading: Reading, entry: Entry, key: Key) -> str | None:

@@ -113,14 +113,10 @@ def unknown_multinode_launcher(deepspeed_launch: Launch, targets: Targets) -> It
     if nossh:
         text = f"the nossh launcher needs deepspeed 0.14.5 or later, not {targets.deepspeed}"
     else:
-        values = known_launchers(deepspeed_launch)
+        values = knowledge.for_release(deepspeed_launch.release).constant("DEEPSPEED_MULTINODE_LAUNCHERS")
         near = closest(str(value), values)
         text = f"deepspeed has no launcher {shown(value)}{did_you_mean(near)} (it has {listing(values)})"
     yield Hit(deepspeed_launch.at("deepspeed_multinode_launcher"), text)
-
-
-def known_launchers(launch: Launch) -> list[str]:
-    return [str(name) for name in knowledge.for_release(launch.release).constant("DEEPSPEED_MULTINODE_LAUNCHERS")]
 
 
 @rule("LCH026", warning="*")

@@ -9,7 +9,6 @@ from ..model import Context, Targets
 from ..sources.document import Document
 from .parallelism_sizes import (
     PREFIX,
-    Mesh,
     context_and_sequence_parallelism,
     mesh_of,
     replication_with_tensor_parallelism,
@@ -82,8 +81,5 @@ def parallelism_file_value(parallelism_file: Document, targets: Targets, context
     if launch.since("1.13.0"):
         yield from context_and_sequence_parallelism(launch)
     if context.num_processes is not None and mesh.total not in (1, context.num_processes) and mesh.sp == 1:
-        yield Hit(parallelism_file.value(), product_text(mesh, context.num_processes))
-
-
-def product_text(mesh: Mesh, processes: int) -> str:
-    return f"the sizes ask for {mesh.total} processes ({mesh.words}), not {processes}"
+        text = f"the sizes ask for {mesh.total} processes ({mesh.words}), not {context.num_processes}"
+        yield Hit(parallelism_file.value(), text)

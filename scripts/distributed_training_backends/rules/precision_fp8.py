@@ -105,12 +105,8 @@ def by_release(launch: Launch, severity: str) -> Iterator[Hit]:
         fits = row["severity"] == severity and launch.route in row["routes"] and covers(row["releases"], launch.release)
         if fits and all(holds(launch, option, condition) for option, condition in row.get("when", {}).items()):
             text = row["text"].format(release=launch.release)
-            name = culprit(launch, row)
+            name = next((option for option in row.get("when", {}) if launch.given(option)), "mixed_precision")
             yield Hit(launch.at(name), f"{text}; {row['instead']}", mend(launch, row.get("add")))
-
-
-def culprit(launch: Launch, row: Mapping[str, Any]) -> str:
-    return next((option for option in row.get("when", {}) if launch.given(option)), "mixed_precision")
 
 
 def mend(launch: Launch, option: str | None) -> Repair | None:

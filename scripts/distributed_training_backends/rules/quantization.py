@@ -183,7 +183,8 @@ def quantization_of_another_mode(quantization: Document, targets: Targets) -> It
     if not is_ours(quantization):
         return
     four, eight = quantization.get("load_in_4bit") is True, quantization.get("load_in_8bit") is True
-    if not four and not eight and "transformers" in meant_for(quantization, targets) and modes_are_off(quantization):
+    off = all(quantization.get(mode) in (None, False) for mode in ("load_in_4bit", "load_in_8bit"))
+    if off and "transformers" in meant_for(quantization, targets):
         yield Hit(quantization.value(), "neither load_in_4bit nor load_in_8bit is true, so nothing is quantized")
     if four == eight:
         return
@@ -194,10 +195,6 @@ def quantization_of_another_mode(quantization: Document, targets: Targets) -> It
             moot = quantization.get(key) in (known[key].default, None)
             text = f"{key} has no effect in {mode} mode"
             yield Hit(quantization.key(key), text, removing((key,)), Severity.INFO if moot else None)
-
-
-def modes_are_off(document: Document) -> bool:
-    return all(document.get(mode) in (None, False) for mode in ("load_in_4bit", "load_in_8bit"))
 
 
 @rule("PRC053", warning="*", of="transformers")
