@@ -276,6 +276,12 @@ def test_code_says_what_the_launcher_would() -> None:
     }
 
 
+@pytest.mark.parametrize(("release", "value"), [("0.34.2", "BACKWARD_POST"), ("1.15.0", "BACKWARD_PRE")])
+def test_an_old_name_counts_where_it_is_read(release: str, value: str) -> None:
+    code = convert(fsdp1(fsdp_backward_prefetch_policy="BACKWARD_POST"), "python", release).text
+    assert call_of(code, "FullyShardedDataParallelPlugin")["backward_prefetch"] == value
+
+
 def test_deepspeed_in_code_counts_accumulation_twice() -> None:
     code = convert(ZERO3, "python").text
     assert call_of(code, "DeepSpeedPlugin")["gradient_accumulation_steps"] == 4
@@ -370,14 +376,11 @@ def test_code_and_back() -> None:
         again = yaml.safe_load(api.convert_text(convert(text, "python").text, "accelerate", options).text)
         first = yaml.safe_load(text)
         block = "deepspeed_config" if "deepspeed_config" in first else "fsdp_config"
-        assert {name: again[block].get(name) for name in first[block] if name in again[block]} == {
-            name: value for name, value in first[block].items() if name in again[block]
-        }
-        assert set(first[block]) - set(again[block]) <= {"fsdp_sync_module_states", "fsdp_use_orig_params"} | FSDP1_ONLY
+        both = first[block].keys() & again[block].keys()
+        assert {name: again[block][name] for name in both} == {name: first[block][name] for name in both}
+        unread = {"fsdp_sharding_strategy", "fsdp_backward_prefetch"}  # by the class of FSDP2
+        assert first[block].keys() - both <= {"fsdp_sync_module_states", "fsdp_use_orig_params", *unread}
         assert again["mixed_precision"] == first["mixed_precision"]
-
-
-FSDP1_ONLY = {"fsdp_sharding_strategy", "fsdp_backward_prefetch"}  # which the class of FSDP2 is not told
 
 
 def test_what_the_class_takes_by_itself_is_said() -> None:

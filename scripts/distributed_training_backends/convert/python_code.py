@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..flow.effect import same
+from ..knowledge import accelerate as knowledge
 from ..knowledge.accelerate_api import parameters, sources
 from ..model_convert import BadConversionError, Note
 from .draft import line_of
@@ -87,10 +88,12 @@ def chosen(source: Source, row: Mapping[str, Any], owner: str) -> dict[str, Any]
     launch, version = source.launch, 2 if source.fsdp2 else 1
     unset = sources(owner, source.targets.accelerate)
     options: dict[str, Any] = {}
+    known = knowledge.for_release(source.targets.accelerate).options
     effective = {option: launch.value(option) for option in launch.arguments}
     for field in parameters(owner, source.targets.accelerate):
         option = option_of(row, field)
         old = row.get("old", {}).get(option, "")
+        old = old if old in known else ""
         value = launch.value(old if launch.given(old) else option)
         if value is None or not applies(row, field, effective, version):
             continue
