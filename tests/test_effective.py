@@ -10,7 +10,7 @@ from tests.tables import table
 from distributed_training_backends import api
 from distributed_training_backends.flow import effective
 from distributed_training_backends.model import Context, Extent, Report, Severity
-from distributed_training_backends.model_effective import Effective
+from distributed_training_backends.model_effective import Effective, Setting
 from distributed_training_backends.render.dispatch import render
 from distributed_training_backends.render.effective import data_of, lines
 from distributed_training_backends.render.style import Style
@@ -36,26 +36,32 @@ def config(kind: str, more: str = "") -> str:
 
 def run(kind: str, more: str = "", release: str = "1.15.0", flags: str = "", **given: Any) -> Effective:
     """A run; what stands in `NAMED` goes by its name there."""
-    variables, calls, deepspeed = (
-        NAMED.get(one, one) if isinstance(one, str) else one
-        for one in map(given.get, ("variables", "calls", "deepspeed"))
-    )
+    given = {name: NAMED.get(one, one) if isinstance(one, str) else one for name, one in given.items()}
+    calls, deepspeed = given.get("calls", {}), given.get("deepspeed")
     words = [Word(word, Extent(0, 0)) for word in [*flags.split(), "train.py"]]
     documents = [parse_yaml("c.yaml", config(kind, more), "accelerate")]
     documents.append(launch_document("<launch>", "", Word("accelerate", Extent(0, 0)), words, {}))
-    script = {"calls": [{"name": name, "arguments": arguments} for name, arguments in (calls or {}).items()]}
+    script = {"calls": [{"name": name, "arguments": arguments} for name, arguments in calls.items()]}
     documents.append(Document("s.py", "python", "python", "", script, {}))
-    documents.append(Document(".env", "environment", "shell", "", variables or {}, {}))
+    documents.append(Document(".env", "environment", "shell", "", given.get("variables", {}), {}))
     if deepspeed is not None:
         documents.append(Document("ds.json", "deepspeed", "json", "", deepspeed, {}))
+    return of_documents(documents, release)
+
+
+def of_documents(documents: list[Document], release: str = "1.15.0") -> Effective:
     found = effective.run_of(documents, release, Context())
     assert found is not None
     return effective.effective(found)
 
 
+def named(found: Effective, name: str) -> Setting:
+    (setting,) = (one for one in found.settings if one.name == name)
+    return setting
+
+
 @table(
     """given, name, value, surface
-{kind: FSDP, more: "fsdp_config: {fsdp_version: 2}"}, fsdp_plugin.fsdp_version, 2, file
 {kind: FSDP, more: "fsdp_config: {fsdp_version: 2}"}, fsdp_plugin.use_orig_params, null, default
 {kind: FSDP, more: "mixed_precision: fp8"}, fsdp_plugin.mixed_precision_policy, bf16, file
 {kind: FSDP, flags: --fsdp_offload_params true}, fsdp_plugin.cpu_offload, true, command line
@@ -72,8 +78,7 @@ def run(kind: str, more: str = "", release: str = "1.15.0", flags: str = "", **g
 {kind: MULTI_GPU, more: "num_processes: null"}, torchrun.nproc_per_node, null, default"""
 )
 def test_what_counts(given: dict[str, Any], name: str, value: Any, surface: str) -> None:
-    setting = run(**given).of(name)
-    assert setting is not None
+    setting = named(run(**given), name)
     assert (setting.surface, value if setting.state == "open" else setting.value) == (surface, value)
     assert (setting.state == "open") == (name == "torchrun.nproc_per_node")
 
@@ -90,27 +95,21 @@ def test_what_counts(given: dict[str, Any], name: str, value: Any, surface: str)
     ZERO="deepspeed_plugin.zero_stage",
 )
 def test_who_lost_and_why(given: dict[str, Any], name: str, surface: str, lost: Any, words: str) -> None:
-    setting = run(**given).of(name)
-    assert setting is not None
-    assert [words in one.reason for one in setting.losers if (one.surface, str(one.value)) == (surface, str(lost))] == [
-        True
-    ]
+    setting = named(run(**given), name)
+    losers = [one.reason for one in setting.losers if (one.surface, str(one.value)) == (surface, str(lost))]
+    assert [words in reason for reason in losers] == [True]
 
 
 def test_places_go_all_the_way_to_the_plugin() -> None:
-    setting = run("FSDP", "fsdp_config:\n  fsdp_version: 2").of("fsdp_plugin.fsdp_version")
-    assert setting is not None
-    assert setting.place is not None
-    assert (setting.place.path, setting.place.line) == ("c.yaml", 4)
+    place = named(run("FSDP", "fsdp_config:\n  fsdp_version: 2"), "fsdp_plugin.fsdp_version").place
+    assert place is not None
+    assert (place.path, place.line) == ("c.yaml", 4)
 
 
 def test_an_argument_that_nothing_takes_up() -> None:
-    setting = run("DEEPSPEED", "NVME").of("argument.offload_optimizer_nvme_path")
-    assert setting is not None
+    setting = named(run("DEEPSPEED", "NVME"), "argument.offload_optimizer_nvme_path")
     assert (setting.value, setting.state, setting.reader) == ("/x", "set", "")
-    device = run("DEEPSPEED", "NVME").of("argument.offload_optimizer_device")
-    assert device is not None
-    assert device.reader == "deepspeed_launcher"
+    assert named(run("DEEPSPEED", "NVME"), "argument.offload_optimizer_device").reader == "deepspeed_launcher"
 
 
 CONFIG = config("FSDP", "fsdp_config: {fsdp_version: 2, fsdp_ignored_modules: head, fsdp_use_orig_params: true}")
@@ -142,8 +141,6 @@ def test_an_upgrade_that_makes_a_setting_read() -> None:
     assert "fsdp_plugin.ignored_modules: null [default] -> head [c.yaml:3:54]" in text
     assert "finding goes: c.yaml:3: warning[ACC020]" in text
 
-
-def test_nothing_changes_between_equal_releases() -> None:
     assert "changes nothing in this run" in render(told(compare="1.15.0"), "text")
 
 
@@ -172,11 +169,6 @@ plugin, fsdp_plugin.use_orig_params, "known at run time: size > 1", open
 plugin, accelerator.mixed_precision, "no", default"""
 )
 def test_what_a_script_hands_over(handed: str, name: str, value: Any, state: str) -> None:
-    documents = [
-        parse_yaml("c.yaml", config("FSDP"), "accelerate"),
-        parse_python("s.py", SCRIPT.replace("{handed}", handed)),
-    ]
-    found = effective.run_of(documents, "1.15.0", Context())
-    setting = effective.effective(found).of(name) if found is not None else None
-    assert setting is not None
+    script = parse_python("s.py", SCRIPT.replace("{handed}", handed))
+    setting = named(of_documents([parse_yaml("c.yaml", config("FSDP"), "accelerate"), script]), name)
     assert (setting.value, setting.state) == (value, state)

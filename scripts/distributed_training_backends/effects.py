@@ -42,10 +42,7 @@ def changed(before: Effective, after: Effective) -> Iterator[Change]:
     now = {setting.name: setting for setting in after.settings}
     if before.route != after.route:
         yield Change("route", Setting("route", before.route), Setting("route", after.route))
-    for name in [*now, *(name for name in was if name not in now)]:
-        change = Change(name, was.get(name), now.get(name))
-        if differs(change):
-            yield change
+    yield from filter(differs, (Change(name, was.get(name), now.get(name)) for name in {**now, **was}))
 
 
 def differs(change: Change) -> bool:

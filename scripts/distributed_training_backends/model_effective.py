@@ -63,9 +63,6 @@ class Effective(NamedTuple):
     route: str
     settings: tuple[Setting, ...]
 
-    def of(self, name: str) -> Setting | None:
-        return next((setting for setting in self.settings if setting.name == name), None)
-
 
 class Change(NamedTuple):
     """A setting that another release gives another value, or does not have; None is the side that lacks it."""

@@ -2,8 +2,8 @@
 
     python -m tests.oracle.effective [--cases 300] [--release 1.15.0 …] [--seed 6] [--show 40]
 
-Runs are drawn from dense tables: file, flags, environment and constructor arguments. A setting is one argument of the
-launcher, one variable, one field of torchrun, or one field of a plugin. Open settings are counted apart.
+Runs are drawn from the tables in tests/cases/effective.yaml.gz: file, flags, environment and constructor arguments. A
+setting is one argument of the launcher, one variable, one field of torchrun or a plugin. Open ones are counted apart.
 """
 
 import argparse
@@ -13,15 +13,19 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 import yaml
 from tests.oracle import environment
 from tests.oracle.client import Answer, Oracle
-from tests.oracle.effective_runs import Drawn, drawn
+from tests.oracle.environment import ROOT
 from tests.oracle.worker import HANDED_OVER
 
+import packed
 from distributed_training_backends.flow import effective
+from distributed_training_backends.flow.placement import block_keys
+from distributed_training_backends.knowledge import accelerate, accelerate_api
 from distributed_training_backends.model import Context, Extent
 from distributed_training_backends.sources.command import Word, launch_document
 from distributed_training_backends.sources.document import OPEN, Document
@@ -48,7 +52,75 @@ PLUGINS = ("fsdp_plugin", "megatron_lm_plugin", "dynamo_plugin", "parallelism_co
 STATE = ("distributed_type", "num_processes", "mixed_precision", "gradient_accumulation_steps")
 
 
-# --- the two sides -------------------------------------------------------------------------------------------
+EXCLUDED = {  # arguments of Accelerator that a plugin stands for
+    "GradientAccumulationPlugin": "gradient_accumulation_steps",
+    "TorchDynamoPlugin": "dynamo_backend",
+}
+
+
+class Drawn(NamedTuple):
+    """A run to compare."""
+
+    config: dict[str, Any]
+    flags: tuple[str, ...] = ()
+    variables: Mapping[str, str] = {}
+    python: Mapping[str, Mapping[str, Any]] = {}
+    deepspeed: dict[str, Any] | None = None
+
+
+@cache
+def tables() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(packed.unpacked(ROOT / "tests" / "cases" / "effective.yaml.gz"))
+    return found
+
+
+def some(rng: random.Random, table: Mapping[str, Any], share: float) -> dict[str, Any]:
+    return {key: rng.choice(values) for key, values in table.items() if rng.random() < share}
+
+
+def drawn(rng: random.Random, release: str) -> Drawn:
+    routes = tables()["routes"]
+    kind = rng.choices(list(routes), [route["weight"] for route in routes.values()])[0]
+    route, options = routes[kind], accelerate.for_release(release).options
+    wanted = tables()["flags"] if rng.random() < 0.6 else ()
+    flags = [flag for flag in wanted if rng.random() < 0.06 and flag.split()[0][2:] in options]
+    return Drawn(
+        config_of(rng, kind, route, release),
+        tuple(word for flag in flags for word in flag.split()),
+        some(rng, tables()["variables"], 0.1) if rng.random() < 0.6 else {},
+        dict(python_of(rng, route, release)) if rng.random() < 0.6 else {},
+        some(rng, tables()["deepspeed_file"], 0.6) | {"zero_optimization": {"stage": 2}} if "file" in route else None,
+    )
+
+
+def config_of(rng: random.Random, kind: str, route: Mapping[str, Any], release: str) -> dict[str, Any]:
+    """A file for `accelerate launch`, with nothing that the release does not know."""
+    fields = accelerate.for_release(release).cluster_fields
+    base = {"distributed_type": kind, "num_processes": 4, **some(rng, tables()["around"], 0.25)}
+    base |= {key: dict(value) if isinstance(value, dict) else value for key, value in route.get("base", {}).items()}
+    blocks = dict(route.get("blocks", {}))
+    for block, table in [*blocks.items(), *([("dynamo_config", "dynamo")] if rng.random() < 0.3 else [])]:
+        entries = {**base.get(block, {}), **some(rng, tables()[table], 0.45)}
+        known = block_keys(block, release) | {"mixed_precision", "backend"}
+        base[block] = {key: value for key, value in entries.items() if key in known}
+    if rng.random() < route.get("shapes", 0):
+        shape = rng.choice(tables()["shapes"])
+        base["parallelism_config"] = {f"parallelism_config_{key}": size for key, size in shape.items()}
+    return {key: value for key, value in base.items() if key in fields and key not in route.get("without", ())}
+
+
+def python_of(rng: random.Random, route: Mapping[str, Any], release: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    of_accelerator, table = accelerate_api.parameters("Accelerator", release), tables()["python"]
+    chosen = [rng.choice(route["python"])] if "python" in route else []
+    chosen += [rng.choice(("TorchDynamoPlugin", "GradientAccumulationPlugin"))] if rng.random() < 0.4 else []
+    without = {EXCLUDED.get(name) for name in chosen}
+    for row in chosen:
+        owner = row.partition("/")[0]
+        known = accelerate_api.parameters(owner, release)
+        if known and (owner != "TorchDynamoPlugin" or "dynamo_plugin" in of_accelerator):
+            yield owner, {key: value for key, value in some(rng, table[row], 0.4).items() if key in known}
+    given = some(rng, table["Accelerator"], 0.3)
+    yield "Accelerator", {key: value for key, value in given.items() if key not in without}
 
 
 def question(run: Drawn) -> Answer:
@@ -98,8 +170,7 @@ def theirs(answer: Answer) -> dict[str, Any] | None:
     found |= {f"variable.{name}": value for name, value in launch["environment"].items()}
     found |= {f"torchrun.{name}": value for name, value in (launch["torchrun"] or {}).items()}
     if launch["command"]:
-        words = ["python" if word.endswith("/python") else word for word in launch["command"]]
-        found["command.line"] = words
+        found["command.line"] = ["python" if word.endswith("/python") else word for word in launch["command"]]
     state = facts.get("state")
     return found | (dict(of_worker(state)) if state and answer["verdict"] == "accepted" else {})
 
@@ -150,28 +221,11 @@ def simple(name: str, value: Any) -> Any:
     return value.replace(", _use_dtensor=False", "")
 
 
-# --- comparing -----------------------------------------------------------------------------------------------
-
-
-class Row(NamedTuple):
-    """One setting of one run on which both sides differ."""
-
-    release: str
-    number: int
-    name: str
-    ours: Any
-    theirs: Any
-
-
 class Tally(NamedTuple):
-    """How a comparison went."""
+    """How a comparison went; `rows` are the settings on which both sides differ."""
 
     counts: Counter[str]
-    rows: list[Row]
-
-    @property
-    def share(self) -> float:
-        return self.counts["equal"] / max(1, self.counts["equal"] + len(self.rows))
+    rows: list[str]
 
 
 MISSING = "(not there)"
@@ -200,7 +254,7 @@ def compare(run: Drawn, number: int, release: str, oracle: Oracle, tally: Tally)
             tally.counts["equal"] += 1
             tally.counts[name.partition(".")[0]] += 1
         else:
-            tally.rows.append(Row(release, number, name, one, other))
+            tally.rows.append(f"{release} #{number} {name}: ours {one!r}, theirs {other!r}")
 
 
 def run_all(cases: int, releases: tuple[str, ...], seed: int) -> Tally:
@@ -221,11 +275,12 @@ def main() -> int:
     parser.add_argument("--show", type=int, default=40, help="how many disagreements to print")
     options = parser.parse_args()
     tally = run_all(options.cases, tuple(options.release or RELEASES), options.seed)
-    for row in tally.rows[: options.show]:
-        print(f"{row.release} #{row.number} {row.name}: ours {row.ours!r}, theirs {row.theirs!r}")
+    print(*tally.rows[: options.show], sep="\n")
     print(", ".join(f"{name} {count}" for name, count in sorted(tally.counts.items())))
-    print(f"{tally.share:.2%} of {tally.counts['equal'] + len(tally.rows)} settings equal, {len(tally.rows)} differ")
-    return int(tally.share < WANTED)
+    every = tally.counts["equal"] + len(tally.rows)
+    share = tally.counts["equal"] / max(1, every)
+    print(f"{share:.2%} of {every} settings equal, {len(tally.rows)} differ")
+    return int(share < WANTED)
 
 
 if __name__ == "__main__":

@@ -14,14 +14,14 @@ from typing import Any
 
 from tests.oracle import environment
 from tests.oracle.client import Answer, Oracle
-from tests.oracle.effective import MISSING, NOT_SETTINGS, documents, equal, question, theirs
-from tests.oracle.effective_runs import Drawn, upgrades
+from tests.oracle.effective import MISSING, NOT_SETTINGS, Drawn, documents, equal, question, tables, theirs
 
 from distributed_training_backends import api, effects
-from distributed_training_backends.model_effective import Change, Comparison, Setting
+from distributed_training_backends.model_effective import Change, Comparison
 from distributed_training_backends.render.effective import change_line, finding_line
 from distributed_training_backends.validate import Unit
 
+LAUNCHED = ("argument.", "variable.", "torchrun.", "command.")
 RELEASES = ("1.12.0", "1.13.0", "1.14.0", "1.15.0")
 
 
@@ -34,12 +34,12 @@ def compared(run: Drawn, before: str, after: str) -> Comparison:
     return report.comparison
 
 
-def holds(change: Change, name: str, before: dict[str, Any], after: dict[str, Any]) -> bool:
-    return side(change.before, before.get(name, MISSING)) and side(change.after, after.get(name, MISSING))
-
-
-def side(setting: Setting | None, real: Any) -> bool:
-    return real == MISSING if setting is None else setting.state == "open" or equal(setting.value, real)
+def holds(change: Change, before: dict[str, Any], after: dict[str, Any]) -> bool:
+    name = change.name
+    sides = (change.before, before.get(name, MISSING)), (change.after, after.get(name, MISSING))
+    return all(
+        real == MISSING if said is None else said.state == "open" or equal(said.value, real) for said, real in sides
+    )
 
 
 def untold(before: dict[str, Any], after: dict[str, Any], told: set[str]) -> Iterator[str]:
@@ -60,18 +60,18 @@ def judged(comparison: Comparison, before: Answer, after: Answer) -> Iterator[tu
     if was is None or now is None:
         return
     both = all(built)
-    told = {change.name for change in comparison.changes}
     for change in comparison.changes:
-        if both or change.name.startswith(("argument.", "variable.", "torchrun.", "command.")):
-            yield change_line(change), holds(change, change.name, was, now)
-    worker = [name for name in {*was, *now} if not name.startswith(("argument.", "variable.", "torchrun.", "command."))]
-    ignored = told | (set() if both else set(worker))
+        if both or change.name.startswith(LAUNCHED):
+            yield change_line(change), holds(change, was, now)
+    ignored = {change.name for change in comparison.changes}
+    ignored |= {name for name in {*was, *now} if not both and not name.startswith(LAUNCHED)}
     yield from ((f"not told: {line}", False) for line in untold(was, now, ignored))
 
 
 def lines(oracles: dict[str, Oracle], steps: list[tuple[str, str]]) -> Iterator[tuple[str, str, str, bool]]:
     """(run, upgrade, line, whether it holds) of everything."""
-    for name, run in upgrades().items():
+    for name, fields in tables()["upgrades"].items():
+        run = Drawn(**fields)
         for before, after in steps:
             answers = [oracles[release].ask(question(run)) for release in (before, after)]
             for line, good in judged(compared(run, before, after), *answers):
@@ -87,7 +87,7 @@ def main() -> int:
     for name, upgrade, line, good in found:
         print(f"{'ok ' if good else 'BAD'} {name}, {upgrade}: {line}")
     bad = sum(not good for *_, good in found)
-    print(f"{len(found)} lines on {len(upgrades())} runs, {bad} of them not confirmed")
+    print(f"{len(found)} lines on {len(tables()['upgrades'])} runs, {bad} of them not confirmed")
     for oracle in oracles.values():
         oracle.__exit__(None, None, None)
     return int(bool(bad))

@@ -32,9 +32,8 @@ def fields(run: Run, variables: Variables, owner: str, title: str) -> Fields:
         variable = read(run, variables, names, f"{owner}.{name}", parameter.type)
         argument = call.arguments.get(name) if call else None
         default = [default] * len(names) if len(names) > 1 else shaped(run, f"{owner}.{name}", parameter.type, default)
-        made = Setting("", default)
-        found[name] = chosen(variable, argument, made, wins(run, owner, name))._replace(name=f"{title}.{name}")
-        found[name] = unsure(call, argument, found[name])
+        winner = chosen(variable, argument, Setting("", default), wins(run, owner, name))
+        found[name] = unsure(call, argument, winner._replace(name=f"{title}.{name}"))
     unread(run, owner, found)
     for name, setting in found.items():
         if setting.surface == "python":
@@ -64,21 +63,20 @@ def wins(run: Run, owner: str, name: str) -> bool:
 
 def chosen(variable: Setting | None, argument: Setting | None, default: Setting, variable_wins: bool) -> Setting:
     given = argument if argument is not None and argument.value is not None else None
-    if variable_wins and given is not None:
-        return (variable or default)._replace(losers=((variable or default).losers + given.beaten(VARIABLE_WINS)))
-    if given is not None:
-        return given if variable is None else given._replace(losers=(*given.losers, *variable.beaten(ARGUMENT_WINS)))
-    return default if variable is None else variable
+    best = default if variable is None else variable
+    if given is None:
+        return best
+    if variable_wins:
+        return best._replace(losers=best.losers + given.beaten(VARIABLE_WINS))
+    return given if variable is None else given._replace(losers=given.losers + variable.beaten(ARGUMENT_WINS))
 
 
 def read(run: Run, variables: Variables, names: tuple[str, ...], field: str, kind: str) -> Setting | None:
     """What the variables of a field give it; three of them make a tuple. None where none is set."""
     given = [variables.get(name) for name in names]
     first = next((one for one in given if one is not None), None)
-    if first is None:
-        return None
-    if len(names) == 1:
-        return first.becomes(shaped(run, field, kind, first.value))
+    if first is None or len(names) == 1:
+        return first and first.becomes(shaped(run, field, kind, first.value))
     return first.becomes([False if one is None else shaped(run, "", "bool", one.value) for one in given])
 
 
@@ -87,24 +85,22 @@ def shaped(run: Run, field: str, kind: str, value: Any) -> Any:
     how = run.table("forms").get(field, kind)
     if how == "msamp":
         return value == "MSAMP"
-    if how == "count" and isinstance(value, str):
-        return number(value)
-    if how == "true":
-        return value.lower() == "true" if isinstance(value, str) else value
-    if how == "upper":
-        return value.rpartition(".")[2].upper() if isinstance(value, str) else value
     if how.startswith("FSDP_"):
         return member(knowledge.for_release(run.release).constant(how), value)
-    return typed(how, value)
+    if not isinstance(value, str):
+        return value
+    if how == "count":
+        return number(value)
+    if how == "true":
+        return value.lower() == "true"
+    return value.rpartition(".")[2].upper() if how == "upper" else typed(how, value)
 
 
 def typed(kind: str, value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    if "bool" in kind:
+    if isinstance(value, str) and "bool" in kind:
         word = value.lower()
         return True if word in TRUE else False if word in FALSE else value
-    if "int" in kind or "float" in kind:
+    if isinstance(value, str) and ("int" in kind or "float" in kind):
         known = number(value)
         return float(known) if "float" in kind and isinstance(known, int) else known
     return value

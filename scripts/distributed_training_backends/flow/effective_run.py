@@ -1,6 +1,7 @@
 """One run as it was given, and the first step of what takes effect: the launcher's arguments, each with its origin."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ..knowledge import accelerate as knowledge
@@ -46,16 +47,15 @@ class Run(NamedTuple):
         return load_json("effective.json")[section]
 
 
-def place_of(document: Document, pointer: Pointer, key: bool = False) -> Place:
-    return document.place(At(document, pointer, "key" if key else "value"))
+def place_of(document: Document, pointer: Pointer) -> Place:
+    return document.place(At(document, pointer, "value"))
 
 
 def setting_at(name: str, value: Any, document: Document, pointer: Pointer) -> Setting:
-    surface, place = NAMES.get(document.kind, "file"), place_of(document, pointer)
+    found = Setting(name, value, NAMES.get(document.kind, "file"), place_of(document, pointer), (), "set")
     if value is OPEN:
-        raw = document.raw(*pointer) or ""
-        return Setting(name, f"known at run time: {raw[:MOST]}", surface, place, (), "open")
-    return Setting(name, value, surface, place, (), "set")
+        return found._replace(value=f"known at run time: {(document.raw(*pointer) or '')[:MOST]}", state="open")
+    return found
 
 
 def runs_deepspeed(launch: Launch) -> bool:
@@ -91,9 +91,8 @@ def calls_of(document: Document) -> dict[str, Call]:
     last = {call["name"]: number for number, call in enumerate(calls)}
     if "Accelerator" in last:
         main = calls[last["Accelerator"]]
-        known = not main.get("open") and OPEN not in main["arguments"].values()
         handed = {calls[number]["name"]: number for number in made(calls, last["Accelerator"])}
-        last = handed if known else {**last, **handed}
+        last = last | handed if main.get("open") or OPEN in main["arguments"].values() else handed
     return {name: call_at(document, number) for name, number in last.items()}
 
 
@@ -117,18 +116,17 @@ def call_at(document: Document, number: int) -> Call:
 def arguments(run: Run) -> dict[str, Setting]:
     launch = run.launch
     found = {name: argument(launch, name, arg) for name, arg in launch.arguments.items()}
-    for name, reason, lost in beaten(launch):
-        if name in found:
-            found[name] = found[name]._replace(losers=(*found[name].losers, lost._replace(reason=reason)))
+    for name, lost in beaten(launch):
+        found[name] = found[name]._replace(losers=(*found[name].losers, lost))
     found |= threads(run, found)
     return {name: setting._replace(reader=reader(launch, name)) for name, setting in found.items()}
 
 
 def reader(launch: Launch, name: str) -> str:
-    try:
-        return LAUNCHERS[launch.route][0] if is_read(launch, name) else ""
-    except OpenValueError:
-        return LAUNCHERS[launch.route][0]
+    with suppress(OpenValueError):
+        if not is_read(launch, name):
+            return ""
+    return LAUNCHERS[launch.route][0]
 
 
 def argument(launch: Launch, name: str, arg: Arg) -> Setting:
@@ -144,7 +142,7 @@ def argument(launch: Launch, name: str, arg: Arg) -> Setting:
     return Setting(title, arg.value, "command line" if given else "default", state="set" if given else "default")
 
 
-def beaten(launch: Launch) -> Iterator[tuple[str, str, Loser]]:
+def beaten(launch: Launch) -> Iterator[tuple[str, Loser]]:
     """What the config says of arguments that have their value from somewhere else."""
     document = launch.document
     blocks = document.data if document.kind == "accelerate" and isinstance(document.data, dict) else {}
@@ -154,10 +152,9 @@ def beaten(launch: Launch) -> Iterator[tuple[str, str, Loser]]:
             name = str(key) if inner is None else destination(str(key), str(inner), launch.release)
             pointer: Pointer = (key,) if inner is None else (key, inner)
             arg = launch.arguments.get(name)
-            if arg is not None and (arg.pointer != pointer or arg.document not in (None, document)):
-                if inner is not None and not knowledge.for_release(launch.release).merges(str(key)):
-                    continue
-                yield name, why_beaten(launch, name, arg), Loser("file", item, place_of(document, pointer), "")
+            merged = inner is None or knowledge.for_release(launch.release).merges(str(key))
+            if merged and arg is not None and (arg.pointer != pointer or arg.document not in (None, document)):
+                yield name, Loser("file", item, place_of(document, pointer), why_beaten(launch, name, arg))
 
 
 def why_beaten(launch: Launch, name: str, arg: Arg) -> str:
@@ -175,9 +172,8 @@ def threads(run: Run, found: Mapping[str, Setting]) -> dict[str, Setting]:
     if given.value is not None:
         return {}
     if variable is not None and in_span(run.release, "0.30.1", None):
-        number = variable.value
-        known = int(number) if isinstance(number, str) and number.isdecimal() else number
-        return {name: variable.becomes(known, given.name)}
+        known = variable.value
+        return {name: variable.becomes(int(known) if str(known).isdecimal() else known, given.name)}
     if found.get("use_cpu", found["cpu"]).value and variable is None:
         return {name: given._replace(value="the machine's cores shared out among the processes", state="open")}
     return {name: given.becomes(1)._replace(surface="launcher")}

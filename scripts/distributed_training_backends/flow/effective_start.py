@@ -21,13 +21,9 @@ def start(run: Run, arguments: Arguments) -> Iterator[Setting]:
     if elastic(run.launch):
         yield from torchrun(run, arguments)
     elif runs_deepspeed(run.launch):
-        yield command(deepspeed_command(run, arguments))
+        yield Setting("command.line", deepspeed_command(run, arguments), "launcher")
     elif run.launch.route == "simple":
-        yield command([*mpirun(arguments), *script(run)])
-
-
-def command(tokens: list[str]) -> Setting:
-    return Setting("command.line", tokens, "launcher")
+        yield Setting("command.line", [*mpirun(arguments), *script(run)], "launcher")
 
 
 def torchrun(run: Run, arguments: Arguments) -> Iterator[Setting]:
@@ -93,8 +89,7 @@ def parsed(conf: Any) -> dict[str, Any]:
 
 def script(run: Run) -> list[str]:
     arguments = run.launch.arguments
-    rest = arguments["training_script_args"].value
-    words = [str(arguments["training_script"].value or "train.py"), *(str(word) for word in rest)]
+    words = [str(arguments["training_script"].value or "train.py"), *map(str, arguments["training_script_args"].value)]
     if arguments["no_python"].value:
         return words
     return [PYTHON, *(["-m"] if arguments["module"].value else []), *words]
@@ -111,23 +106,21 @@ def mpirun(arguments: Arguments) -> list[str]:
 
 def deepspeed_command(run: Run, arguments: Arguments) -> list[str]:
     value = {name: "?" if setting.state == "open" else setting.value for name, setting in arguments.items()}
-    launcher = value["deepspeed_multinode_launcher"] or "pdsh"
-    hosts = ["--hostfile", str(value["deepspeed_hostfile"])]
+    launcher = str(value["deepspeed_multinode_launcher"] or "pdsh")
+    words = ["deepspeed", "--hostfile", str(value["deepspeed_hostfile"])]
     if run.covers("..1.5.2"):
-        words = ["deepspeed", "--no_local_rank", *hosts, "--launcher", str(launcher)]
+        words = [words[0], "--no_local_rank", *words[1:], "--launcher", launcher]
     elif launcher == "nossh":
-        words = ["deepspeed", *hosts, "--node_rank", str(value["machine_rank"]), "--no_ssh"]
+        words += ["--node_rank", str(value["machine_rank"]), "--no_ssh"]
     else:
-        words = ["deepspeed", *hosts, "--no_local_rank", "--launcher", str(launcher)]
-    if value["deepspeed_exclusion_filter"] is not None:
-        words += ["--exclude", str(value["deepspeed_exclusion_filter"])]
-    elif value["deepspeed_inclusion_filter"] is not None:
-        words += ["--include", str(value["deepspeed_inclusion_filter"])]
+        words += ["--no_local_rank", "--launcher", launcher]
+    without, only = value["deepspeed_exclusion_filter"], value["deepspeed_inclusion_filter"]
+    if without is not None or only is not None:
+        words += ["--include", str(only)] if without is None else ["--exclude", str(without)]
     else:
         words += ["--num_gpus", str(each(value["num_processes"], value["num_machines"]))]
-    port = default_port(run, arguments["main_process_port"]).value
-    addressed = value["main_process_ip"] and run.covers("0.29.0..")
-    words += ["--master_addr", str(value["main_process_ip"])] if addressed else []
-    words += ["--master_port", str(port)]
+    if value["main_process_ip"] and run.covers("0.29.0.."):
+        words += ["--master_addr", str(value["main_process_ip"])]
+    words += ["--master_port", str(default_port(run, arguments["main_process_port"]).value)]
     words += ["--module"] if value.get("module") else ["--no_python"] if value.get("no_python") else []
     return [*words, *[word for word in script(run) if word not in (PYTHON, "-m")]]

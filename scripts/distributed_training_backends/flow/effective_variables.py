@@ -65,10 +65,10 @@ def written(run: Run, arguments: Arguments, setting: Setting, names: tuple[str, 
 
 def is_written(run: Run, arguments: Arguments, name: str, setting: Setting) -> bool:
     switches = [option for prefix, option in run.table("when").items() if name.startswith(prefix)]
-    if any(option not in arguments or not arguments[option].value for option in switches):
-        return False
     counted = run.table("above_one").get(name)
-    if counted is not None and not above_one(arguments[counted].value):
+    if any(option not in arguments or not arguments[option].value for option in switches) or (
+        counted is not None and not above_one(arguments[counted].value)
+    ):
         return False
     optional = name.startswith(tuple(run.table("if_given"))) and name not in run.table("always")
     return not optional or setting.value is not None
@@ -103,11 +103,10 @@ def of_fp8(run: Run, arguments: Arguments) -> Iterator[tuple[str, Setting]]:
         if not option.startswith("fp8_") or setting.value is None:
             continue
         names = known.exported_as("setup_fp8_env", option)
-        three = [name for name in names if name.endswith(OVERRIDES)]
-        if three and isinstance(setting.value, (list, tuple)):
-            for name in three:
-                place = next(number for number, end in enumerate(OVERRIDES) if name.endswith(end))
-                yield name, setting.becomes(str(setting.value[place]) if place < len(setting.value) else None)
+        if any(name.endswith(OVERRIDES) for name in names) and isinstance(setting.value, (list, tuple)):
+            for place, end in enumerate(OVERRIDES):
+                value = str(setting.value[place]) if place < len(setting.value) else None
+                yield from ((name, setting.becomes(value)) for name in names if name.endswith(end))
         else:
             text = tuple(setting.value) if isinstance(setting.value, list) else setting.value  # as argparse has it
             yield from ((name, setting.becomes(str(text))) for name in names)

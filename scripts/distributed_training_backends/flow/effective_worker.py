@@ -9,7 +9,7 @@ from ..knowledge import accelerate_api as api
 from ..model_effective import Setting
 from . import effective_deepspeed
 from .arguments import Arg
-from .effective_plugins import ARGUMENT_WINS, Fields, Variables, chosen, fields, number, typed, unsure
+from .effective_plugins import ARGUMENT_WINS, TRUE, Fields, Variables, chosen, fields, number, typed, unsure
 from .effective_run import Run, elastic, runs_deepspeed, setting_at
 from .launch import multi_device_types
 
@@ -17,11 +17,7 @@ STATE_CONFIGS = {
     "FULL_STATE_DICT": ("FullStateDictConfig", "FullOptimStateDictConfig", "offload_to_cpu=True, rank0_only=True"),
     "SHARDED_STATE_DICT": ("ShardedStateDictConfig", "ShardedOptimStateDictConfig", "offload_to_cpu=True"),
 }
-RECIPES = {
-    "AO": ("AORecipeKwargs", "ao_recipe_handler"),
-    "TE": ("TERecipeKwargs", "te_recipe_handler"),
-    "MSAMP": ("MSAMPRecipeKwargs", "msamp_recipe_handler"),
-}
+RECIPES = {name: (f"{name}RecipeKwargs", f"{name.lower()}_recipe_handler") for name in ("AO", "TE", "MSAMP")}
 ONE_CLASS = ("FP8RecipeKwargs", "fp8_recipe_handler")
 OPEN_BACKEND = Setting("accelerator.fp8_backend", "torchao, Transformer Engine or MS-AMP, as installed", state="open")
 OWNERS = {
@@ -41,8 +37,7 @@ def worker(run: Run, variables: Variables, started: Mapping[str, Setting]) -> It
     plugins = {name: switched(run, variables, owner, variable) for owner, (name, variable) in OWNERS.items()}
     processes = world(run, variables, started)
     kind = kind_of_run(run, variables, processes, plugins)
-    yield kind._replace(losers=tuple(one for one in kind.losers if one.value != kind.value))
-    yield processes
+    yield from (kind._replace(losers=tuple(one for one in kind.losers if one.value != kind.value)), processes)
     precision = precision_of(run, variables)
     yield from fields(run, dynamo_variables(run, variables), "TorchDynamoPlugin", "dynamo_plugin").values()
     if plugins["deepspeed"] and kind.value == "DEEPSPEED":
@@ -67,12 +62,9 @@ def switched(run: Run, variables: Variables, owner: str, variable: str) -> bool:
 
 
 def on_cpu(run: Run, variables: Variables) -> bool:
-    call = run.calls.get("Accelerator")
-    argument = call.arguments.get("cpu") if call else None
-    variable = variables.get("ACCELERATE_USE_CPU")
-    return (argument is not None and argument.value is True) or (
-        variable is not None and str(variable.value).lower() in ("true", "1", "yes", "y", "t", "on")
-    )
+    argument, variable = argument_of(run, "Accelerator", "cpu"), variables.get("ACCELERATE_USE_CPU")
+    said = variable is not None and str(variable.value).lower() in TRUE
+    return said or (argument is not None and argument.value is True)
 
 
 def world(run: Run, variables: Variables, started: Mapping[str, Setting]) -> Setting:
@@ -101,12 +93,9 @@ def kind_of_run(run: Run, variables: Variables, processes: Setting, plugins: Map
         return found._replace(value="DEEPSPEED")
     if not started_by_torch(run):
         return found
-    if plugins["megatron"]:
-        return found._replace(value="MEGATRON_LM")
-    if plugins["fsdp"]:
-        return found._replace(value="FSDP")
-    wanted = run.launch.distributed_type
-    return found._replace(value=wanted if str(wanted).startswith("MULTI_") and wanted != "MULTI_CPU" else "MULTI_GPU")
+    wanted = str(run.launch.distributed_type)
+    usual = wanted if wanted.startswith("MULTI_") and wanted != "MULTI_CPU" else "MULTI_GPU"
+    return found._replace(value="MEGATRON_LM" if plugins["megatron"] else "FSDP" if plugins["fsdp"] else usual)
 
 
 def started_by_torch(run: Run) -> bool:
@@ -117,8 +106,9 @@ def started_by_torch(run: Run) -> bool:
 def kind_given(run: Run) -> Setting:
     """Where the kind of run comes from: a constructor, an option, or the file, which loses to both."""
     name, launch, pointer = "accelerator.distributed_type", run.launch, ("distributed_type",)
-    written = setting_at(name, launch.document.get(*pointer), launch.document, pointer)
-    written = written if launch.document.has(*pointer) else Setting(name, None)
+    written, document = Setting(name, None), launch.document
+    if document.has(*pointer):
+        written = setting_at(name, document.get(*pointer), document, pointer)
     called = next((run.calls[owner].place for owner in OWNERS if owner in run.calls), None)
     if called is not None:
         lost = written.beaten("the plugin of the script decides in the workers")
@@ -146,8 +136,7 @@ def of_config(run: Run, found: Fields, precision: Setting) -> Setting:
     if precision.value == "fp8" and run.covers("1.11.0.."):
         return precision
     for kind in ("fp16", "bf16"):
-        entry = found.get(f"config.{kind}.enabled")
-        if entry is not None and entry.value is True:
+        if (entry := found.get(f"config.{kind}.enabled")) is not None and entry.value is True:
             return entry.becomes(kind, precision.name)
     return precision.becomes("no")
 

@@ -1,7 +1,7 @@
 """What takes effect, as text for people, as lines for tools, and as JSON (data/schemas/report.schema.json)."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..model import Finding, Place
@@ -72,28 +72,24 @@ def losses(setting: Setting) -> Iterator[str]:
 
 
 def lines(effective: Effective, full: bool) -> list[str]:
-    return [line(one) for one in chosen(effective, full)]
-
-
-def line(setting: Setting) -> str:
-    lost = "".join(f"; lost: {one}" for one in losses(setting))
-    return f"{setting.name} = {value_of(setting)} [{origin(setting)}]{lost}"
+    return [
+        "; lost: ".join([f"{one.name} = {value_of(one)} [{origin(one)}]", *losses(one)])
+        for one in chosen(effective, full)
+    ]
 
 
 def data_of(effective: Effective) -> dict[str, Any]:
-    settings = [setting_data(one) for one in effective.settings]
+    settings = list(map(setting_data, effective.settings))
     return {"accelerate": effective.release, "route": effective.route, "settings": settings}
 
 
-def setting_data(setting: Setting) -> dict[str, Any]:
-    shown = {"name": setting.name, "value": plain(setting.name, setting.value), "surface": setting.surface}
-    shown |= {"place": origin(setting) if setting.place else None, "state": setting.state, "reader": setting.reader}
-    return {**shown, "lost": [loser_data(setting.name, one) for one in setting.losers]}
+def setting_data(one: Setting) -> dict[str, Any]:
+    shown = {"name": one.name, **given(one.name, one), "state": one.state, "reader": one.reader}
+    return {**shown, "lost": [{**given(one.name, loser), "reason": loser.reason} for loser in one.losers]}
 
 
-def loser_data(name: str, one: Loser) -> dict[str, Any]:
-    place = origin(one) if one.place else None
-    return {"surface": one.surface, "value": plain(name, one.value), "place": place, "reason": one.reason}
+def given(name: str, one: Setting | Loser) -> dict[str, Any]:
+    return {"value": plain(name, one.value), "surface": one.surface, "place": origin(one) if one.place else None}
 
 
 def plain(name: str, value: Any) -> Any:
@@ -102,15 +98,14 @@ def plain(name: str, value: Any) -> Any:
 
 def comparison_text(comparison: Comparison, style: Style) -> str:
     head = f"Going from Accelerate {comparison.before} to {comparison.after} changes"
-    rows = [change_line(one) for one in comparison.changes]
+    rows = list(map(change_line, comparison.changes))
     rows += [f"finding appears: {finding_line(one)}" for one in comparison.appear]
     rows += [f"finding goes: {finding_line(one)}" for one in comparison.go]
     return "\n".join([style.paint(head if rows else f"{head} nothing in this run", "bold"), *rows, ""])
 
 
 def change_line(change: Change) -> str:
-    before, after = (side(one) for one in (change.before, change.after))
-    return f"{change.name}: {before} -> {after}"
+    return f"{change.name}: {side(change.before)} -> {side(change.after)}"
 
 
 def side(setting: Setting | None) -> str:
@@ -126,21 +121,17 @@ def finding_line(finding: Finding) -> str:
 
 
 def comparison_data(comparison: Comparison) -> dict[str, Any]:
-    return {
-        "before": comparison.before,
-        "after": comparison.after,
-        "settings": [
-            {"name": one.name, "before": maybe(one.before), "after": maybe(one.after)} for one in comparison.changes
-        ],
-        "findings": [*found("appears", comparison.appear), *found("goes", comparison.go)],
-    }
-
-
-def maybe(setting: Setting | None) -> dict[str, Any] | None:
-    return None if setting is None else setting_data(setting)
-
-
-def found(change: str, findings: Iterable[Finding]) -> Iterator[dict[str, Any]]:
-    for finding in findings:
-        place, severity = where(finding.place), finding.severity.value
-        yield {"change": change, "code": finding.code, "severity": severity, "place": place}
+    settings = [
+        {
+            "name": one.name,
+            "before": one.before and setting_data(one.before),
+            "after": one.after and setting_data(one.after),
+        }
+        for one in comparison.changes
+    ]
+    findings = [
+        {"change": change, "code": one.code, "severity": one.severity.value, "place": where(one.place)}
+        for change, several in (("appears", comparison.appear), ("goes", comparison.go))
+        for one in several
+    ]
+    return {"before": comparison.before, "after": comparison.after, "settings": settings, "findings": findings}
