@@ -172,4 +172,4 @@ def named_like_python(path: str) -> bool:
 
 def imports_ours(text: str) -> bool:
     """Tell whether a line of a text may import one of the libraries; in a notebook, lines are texts of JSON."""
-    return re.search(_IMPORT, text) is not None
+    return "import" in text and re.search(_IMPORT, text) is not None

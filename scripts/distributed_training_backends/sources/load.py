@@ -9,11 +9,12 @@ from .document import Defect, Document, Syntax
 from .limits import LimitError, Unreadable
 from .reading import Raw
 
-# A launcher as a word of its own, in a text that is no config itself
-LAUNCHES = re.compile(
+# A launcher as a word of its own, in a text that is no config itself. A start compiles no pattern that it does not need
+LAUNCHES = (
     r"(?:^|[\s;&|(\"'/!])(?:accelerate[ \t]+launch|accelerate-launch|torchrun|deepspeed)[ \t\\]"
     r"|-m[ \t]+(?:accelerate\.commands|torch\.distributed|deepspeed\.launcher)\."
 )
+SCRIPTS = (".sh", ".bash", ".zsh", ".slurm", ".sbatch", ".pbs", ".lsf", ".job", ".env")
 # Accelerate, the Trainer and DeepSpeed read these with a JSON reader, whatever the file is called
 JSON_ONLY: tuple[Kind, ...] = ("deepspeed", "fsdp")
 # entries of other programs' files, a model's config.json among them, that are a config of ours
@@ -48,8 +49,9 @@ def load_all(raw: Raw, kind: Kind | None) -> Sequence[Document | Unreadable]:
 def is_script(raw: Raw) -> bool:
     """Tell a shell script, or a file of variables, by its name or its first line."""
     name = raw.path.replace("\\", "/").rsplit("/", 1)[-1]
-    suffix = re.search(r"\.(?:sh|bash|zsh|slurm|sbatch|pbs|lsf|job|env)$|^\.env(?:\.|$)", name)
-    return suffix is not None or re.match(r"#!.*\b(?:ba|z|da|k)?sh\b", raw.text) is not None
+    if name.endswith(SCRIPTS) or name == ".env" or name.startswith(".env."):
+        return True
+    return raw.text.startswith("#!") and re.match(r"#!.*\b(?:ba|z|da|k)?sh\b", raw.text) is not None
 
 
 def _shell(raw: Raw, kind: Kind | None) -> list[Document | Unreadable]:
@@ -80,7 +82,7 @@ def _beside(raw: Raw) -> list[Document]:
     """The launch commands of a page or a pasted text, or the variables, or the config that `accelerate env` prints."""
     if raw.path.endswith((".py", ".ipynb", ".json")):
         return []
-    if LAUNCHES.search(raw.text):
+    if re.search(LAUNCHES, raw.text):
         from .launchers import launch_documents
 
         return launch_documents(raw.path, raw.text)
