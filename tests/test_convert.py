@@ -179,14 +179,12 @@ def test_a_deepspeed_file_counts_instead_of_the_block() -> None:
 
 
 def test_older_releases_get_fsdp1() -> None:
-    block = yaml.safe_load(convert(ZERO3, "fsdp", "1.4.0").text)["fsdp_config"]
-    assert block["fsdp_sharding_strategy"] == "FULL_SHARD"
-    assert "fsdp_version" not in block
+    text = convert(ZERO3, "fsdp", "1.4.0").text
+    assert ("fsdp_sharding_strategy: FULL_SHARD" in text, "fsdp_version" in text) == (True, False)
 
 
 def test_a_block_that_stood_beside_gives_way() -> None:
-    report = convert(ZERO3 + "fsdp_config: {}\n", "fsdp")
-    assert yaml.safe_load(report.text)["fsdp_config"]["fsdp_offload_params"] is True
+    assert "fsdp_offload_params: true" in convert(ZERO3 + "fsdp_config: {}\n", "fsdp").text
 
 
 # --- surfaces ----------------------------------------------------------------------------------------------------
@@ -370,6 +368,11 @@ def test_json_and_flow_style_are_converted_too(to: str) -> None:
         assert yaml.safe_load(found) == yaml.safe_load(wanted) if to == "fsdp2" else set(found) == set(wanted)
 
 
+UNREAD = {
+    f"fsdp_{name}" for name in ("sharding_strategy", "backward_prefetch", "sync_module_states", "use_orig_params")
+}
+
+
 def test_code_and_back() -> None:
     options = api.Options(api.default_targets(), kind="python")
     for text in (FSDP1, ZERO3, fsdp1(fsdp_version=2, fsdp_offload_params=True)):
@@ -378,8 +381,7 @@ def test_code_and_back() -> None:
         block = "deepspeed_config" if "deepspeed_config" in first else "fsdp_config"
         both = first[block].keys() & again[block].keys()
         assert {name: again[block][name] for name in both} == {name: first[block][name] for name in both}
-        unread = {"fsdp_sharding_strategy", "fsdp_backward_prefetch"}  # by the class of FSDP2
-        assert first[block].keys() - both <= {"fsdp_sync_module_states", "fsdp_use_orig_params", *unread}
+        assert first[block].keys() - both <= UNREAD  # by the class of FSDP2
         assert again["mixed_precision"] == first["mixed_precision"]
 
 
