@@ -110,7 +110,6 @@ class Server(MCPServer[Any]):
 
 
 def server() -> Server:
-    """Make the server."""
     made = Server(
         NAME,
         title=TITLE,
@@ -153,7 +152,6 @@ async def complete(
 
 
 def listed(tool: Tool) -> ListedTool:
-    """A tool as clients see it."""
     return ListedTool(
         name=tool.name,
         title=tool.title,
@@ -190,7 +188,6 @@ def answered(name: str, arguments: Mapping[str, Any]) -> CallToolResult:
 
 
 def tool_named(name: str) -> Tool:
-    """The tool of that name."""
     if name not in TOOLS:
         near = get_close_matches(name, TOOLS, 1)
         hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(TOOLS)}"
@@ -199,5 +196,4 @@ def tool_named(name: str) -> Tool:
 
 
 def failed(message: str) -> CallToolResult:
-    """An error that the model sees."""
     return CallToolResult(content=[TextContent(type="text", text=visible(redact(message)))], is_error=True)

@@ -71,7 +71,6 @@ def _instead(unknown: list[str], tool: Tool) -> str:
 
 
 def _wanted(value: Any, schema: Schema) -> str:
-    """What may stand there."""
     if "enum" in schema:
         near = get_close_matches(str(value), schema["enum"], 1)
         listed = ", ".join(schema["enum"])

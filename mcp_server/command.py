@@ -59,7 +59,6 @@ def _serve_http(args: argparse.Namespace) -> int:
 
 
 def build_parser() -> common.Parser:
-    """Declare every option."""
     parser = common.Parser(PROG, SUMMARY, EXAMPLES, "%(prog)s [--http [options]]")
     parser.add_argument("--http", action="store_true", help="serve streamable HTTP at /mcp instead of stdio")
     parser.add_argument("--host", metavar="ADDRESS", help="where to listen (127.0.0.1)")

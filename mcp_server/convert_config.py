@@ -17,7 +17,6 @@ LONGEST = 240  # code points of a note in a short answer
 
 
 def call(given: Arguments) -> Answer:
-    """Convert, and shape what is said about it."""
     for name in ("config", "deepspeed_config"):
         if FILE.fullmatch(given.get(name, "")):
             raise CallError(f"{name} is the name of a file, and this tool reads no files; pass the text in the file")
@@ -31,7 +30,6 @@ def call(given: Arguments) -> Answer:
 
 
 def shaped(report: ConvertReport, detail: str) -> Answer:
-    """The answer, with as many notes as there is room for."""
     data = convert_data(report)
     room = ROOM[detail] - len(data["text"].encode("utf-8", "replace"))
     told = [entry(note, detail) for note in data["notes"] if detail == "full" or note["status"] != "same"]
@@ -53,7 +51,6 @@ def shaped(report: ConvertReport, detail: str) -> Answer:
 
 
 def said_of(report: ConvertReport) -> str:
-    """The answer in one sentence."""
     if report.text:
         return summary(report).partition(": ")[2].replace("said above", "in notes") + "."
     refused = "The config is refused as it is: mend it first (validate_config)."
@@ -61,7 +58,6 @@ def said_of(report: ConvertReport) -> str:
 
 
 def entry(note: dict[str, Any], detail: str) -> dict[str, Any]:
-    """A note as the answer has it."""
     shown = {name: note[name] for name in ("status", "setting", "message")}
     if detail == "concise":
         shown["message"] = shown["message"][:LONGEST]

@@ -53,7 +53,6 @@ def refuse_paths(given: Arguments) -> None:
 
 
 def entry(cause: dict[str, Any], full: bool) -> dict[str, Any]:
-    """A cause as the answer has it."""
     evidence = [seen(one) for one in cause["evidence"]]
     found = {name: cause[name] for name in ("id", "title", "level", "confidence", "why")}
     found["evidence"] = evidence if full else [one[:200] for one in evidence[:MOST_EVIDENCE]]

@@ -16,7 +16,6 @@ class OneLine(logging.Formatter):
     """One line for each record: of a traceback the last line is enough, and the rest could fill a pipe."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write the message and what was raised."""
         raised = record.exc_info[1] if record.exc_info else None
         told = f": {type(raised).__name__}: {raised}" if raised is not None else ""
         line = visible(redact(f"{record.levelname} {record.name}: {record.getMessage()}{told}"))

@@ -19,7 +19,6 @@ def call(given: Arguments) -> Answer:
 
 
 def looked_up(given: Arguments, limit: int) -> Answer:
-    """Ask for so many sections."""
     try:
         report = api.look_up(given["query"], given["detail"], limit, given["offset"], targets_from(given))
     except api.BadQueryError as error:
@@ -41,9 +40,6 @@ TOOL = Tool(
         **paging(4, 20),
     },
     required=("query",),
-    answers={
-        "summary": text(),
-        "sections": {"type": "array", "items": {"type": "object", "properties": {}}},
-    },
+    answers={"summary": text(), "sections": {"type": "array", "items": {"type": "object", "properties": {}}}},
     call=call,
 )

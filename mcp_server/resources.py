@@ -31,17 +31,14 @@ class SkillFile(Resource):
 
 @cache
 def frontmatter() -> dict[str, Any]:
-    """The fields at the top of SKILL.md."""
     return skill.frontmatter()
 
 
 def uri_of(path: str) -> str:
-    """The address of a file of the skill."""
     return f"{ROOT}/{path}"
 
 
 def mime_type(path: str) -> str:
-    """The type of a file by its ending."""
     return MIME_TYPES[path.rpartition(".")[2]]
 
 
@@ -62,7 +59,6 @@ def is_listed(uri: str) -> bool:
 
 
 def title_of(path: str) -> str:
-    """The heading of a page."""
     with open(skill.files()[path], encoding="utf-8") as file:
         return next((line.removeprefix("# ").strip() for line in file if line.startswith("# ")), path)
 

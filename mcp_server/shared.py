@@ -24,7 +24,6 @@ BUDGETS = {"concise": 2_800, "full": 32_000}
 
 
 def paging(limit: int, most: int) -> dict[str, Schema]:
-    """The arguments that say how much is wanted."""
     return {
         "detail": choice("concise", "full"),
         "limit": whole(maximum=most, default=limit),

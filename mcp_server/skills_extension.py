@@ -39,11 +39,9 @@ class Skills(Extension):
     identifier = "io.modelcontextprotocol/skills"
 
     def settings(self) -> dict[str, Any]:
-        """What is offered beyond the required methods."""
         return {"directoryRead": True}
 
     def methods(self) -> Sequence[MethodBinding]:
-        """The methods of the extension."""
         return [
             MethodBinding("skills/list", PaginatedRequestParams, list_skills),
             MethodBinding("skills/get", UriParams, get_skill),
@@ -53,7 +51,6 @@ class Skills(Extension):
 
 @cache
 def entry() -> dict[str, Any]:
-    """The entry of the skill, with every file of it."""
     contents = {path: skill.content(path) for path in skill.files()}
     files = [
         {"uri": uri_of(path), "digest": f"sha256:{sha256(content).hexdigest()}", "size": len(content)}
@@ -64,7 +61,6 @@ def entry() -> dict[str, Any]:
 
 @cache
 def folders() -> dict[str, dict[str, dict[str, Any]]]:
-    """What is in each folder of the skill, by the folder's address."""
     found: dict[str, dict[str, dict[str, Any]]] = {ROOT: {}}
     for path in skill.files():
         *steps, name = path.split("/")

@@ -44,12 +44,10 @@ class Tool:
 
 
 def text(description: str = "", **more: Any) -> Schema:
-    """The schema of a text."""
     return _described({"type": "string", **more}, description)
 
 
 def whole(description: str = "", minimum: int = 1, **more: Any) -> Schema:
-    """The schema of a whole number."""
     return _described({"type": "integer", "minimum": minimum, **more}, description)
 
 

@@ -30,7 +30,6 @@ STARTING = ("accelerate.yaml", "ds_config.json", "launch.sh")
 
 
 def call(given: Arguments) -> Answer:
-    """Ask, and shape the answer."""
     try:
         report = api.triage(facts_from(given), 1, named(given))
     except BadFactsError as error:
@@ -41,12 +40,10 @@ def call(given: Arguments) -> Answer:
 
 
 def named(given: Arguments) -> tuple[str, ...]:
-    """The candidate that was asked for."""
     return (given["candidate"],) if given.get("candidate") else ()
 
 
 def facts_from(given: Arguments) -> dict[str, Any]:
-    """The facts in the text, with those of the arguments in their place."""
     facts = api.facts_in(given["facts"]) if given.get("facts") else {}
     told = {fact: given[name] for name, fact in FACTS.items() if name in given}
     for fact, value in told.items():
@@ -93,12 +90,10 @@ def cut(parts: Answer, room: int) -> None:
 
 
 def size(parts: Answer) -> int:
-    """In bytes, as it is sent."""
     return len(compact(parts).encode("utf-8", "replace"))
 
 
 def short(candidate: Candidate) -> dict[str, Any]:
-    """A candidate with what starts it."""
     memory = candidate.memory
     return {
         **line(candidate),
@@ -128,7 +123,6 @@ def assumed(report: TriageReport, full: bool) -> Iterator[Mapping[str, str]]:
 
 
 def out(removed: Sequence[Removed]) -> list[dict[str, Any]]:
-    """What is out, and why."""
     return [{**one._asdict(), "names": list(one.names)} for one in removed]
 
 

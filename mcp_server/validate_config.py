@@ -71,7 +71,6 @@ def settings(report: Report, findings: list[dict[str, Any]], full: bool) -> list
 
 
 def options_from(given: Arguments) -> api.Options:
-    """How to judge."""
     names = ("num_processes", "num_machines", "mixed_precision", "consumer")
     context = api.Context(**{name: given[name] for name in names if name in given})
     kind = None if given["kind"] == "auto" else given["kind"]
@@ -79,7 +78,6 @@ def options_from(given: Arguments) -> api.Options:
 
 
 def judged(given: Arguments, options: api.Options) -> Report:
-    """Judge the texts that are given, which belong together."""
     for name in TEXTS:
         if PATH.fullmatch(given.get(name, "")):
             raise CallError(f"{name} is the name of a file, and this tool reads no files; pass the text in the file")
@@ -97,7 +95,6 @@ def matters(file: FileReport, finding: Finding) -> bool:
 
 
 def entry(finding: Finding, full: bool) -> dict[str, Any]:
-    """One finding as the answer shows it."""
     message, title = finding.message, finding.fix.title if finding.fix else ""
     for option, argument in OPTIONS:
         message = message.replace(option, argument)
@@ -122,12 +119,10 @@ def exactly(finding: Finding) -> dict[str, Any]:
 
 
 def named(file: FileReport, given: Arguments) -> dict[str, str]:
-    """Which argument a finding is about, where there are two."""
     return {"file": argument_of(file)} if sum(name in given for name in TEXTS) > 1 else {}
 
 
 def argument_of(file: FileReport) -> str:
-    """The argument that a file stands for."""
     name = "config" if file.path == "<text>" else file.path.strip("<>")
     return name if name in TEXTS else "deepspeed_config"
 
@@ -138,7 +133,6 @@ def verdict(report: Report) -> str:
 
 
 def sentences(report: Report, given: Arguments) -> Iterator[str]:
-    """What is so, and what to do next."""
     errors, warnings, hints = (report.total(severity) for severity in Severity)
     unreadable = dict.fromkeys(argument_of(file) for file in report.files if file.verdict == "unreadable")
     if unreadable:
@@ -153,7 +147,6 @@ def sentences(report: Report, given: Arguments) -> Iterator[str]:
 
 
 def fixes(report: Report, options: api.Options) -> str:
-    """The safe fixes as a unified diff."""
     parts = []
     for file in report.files:
         if sum(finding.fix is not None for finding in file.findings) > MOST_FIXES:

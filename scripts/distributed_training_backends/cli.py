@@ -57,7 +57,6 @@ def _check_together(args: argparse.Namespace) -> None:
 
 
 def build_parser() -> common.Parser:
-    """Declare every option."""
     parser = common.Parser(PROG, SUMMARY, EXAMPLES)
     parser.add_argument("paths", nargs="*", metavar="PATH", help="a file, a directory to walk, or - for standard input")
     parser.add_argument(
@@ -77,9 +76,7 @@ def build_parser() -> common.Parser:
 def _add_effect_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what takes effect (of all that is given, as one run)")
     group.add_argument(
-        "--explain-effective",
-        action="store_true",
-        help="each setting, who set it, who lost (--verbose: all)",
+        "--explain-effective", action="store_true", help="each setting, who set it, who lost (--verbose: all)"
     )
     group.add_argument(
         "--compare-accelerate", metavar="X.Y.Z", type=common.release, help="what going on from that release changes"

@@ -50,7 +50,6 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} (see --help)")
 
     def read(self, argv: Sequence[str] | None) -> argparse.Namespace:
-        """Parse the arguments of the process, or those given."""
         return self.parse_args([dashed(word) for word in (sys.argv[1:] if argv is None else argv)])
 
 
@@ -68,7 +67,6 @@ def dashed(word: str) -> str:
 
 
 def release(text: str) -> str:
-    """Check a release number."""
     try:
         parse(text)
     except InvalidReleaseError as error:
@@ -77,7 +75,6 @@ def release(text: str) -> str:
 
 
 def whole(least: int, most: int | None = None) -> Callable[[str], int]:
-    """Make a check for whole numbers in a range."""
 
     def check(text: str) -> int:
         try:
@@ -93,7 +90,6 @@ def whole(least: int, most: int | None = None) -> Callable[[str], int]:
 
 
 def add_target_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that choose the releases."""
     group = parser.add_argument_group("releases to judge against (default: the newest ones known)")
     for library in LIBRARIES:
         group.add_argument(f"--{library}-version", metavar="X.Y.Z", type=release)
@@ -204,7 +200,6 @@ def wants_color(stream: Any) -> bool:
 
 
 def style_for(output_file: str | None, **choices: Any) -> Style:
-    """Fit the look to where the output goes."""
     from .render.style import Style
 
     to_terminal = output_file is None and sys.stdout is not None and sys.stdout.isatty()
@@ -265,7 +260,6 @@ def _explained(error: Exception) -> str:
 
 
 def internal(error: Exception) -> str:
-    """Own up to a mistake of this program, in one line."""
     what = f"{type(error).__name__}: {str(error)[:200]}"
     return f"internal error, please report it with the file: {what} (DTB_DEBUG=1 shows where)"
 

@@ -75,7 +75,6 @@ def show(report: ConvertReport, args: argparse.Namespace) -> None:
 
 
 def build_parser() -> common.Parser:
-    """Declare every option."""
     parser = common.Parser(PROG, SUMMARY, EXAMPLES, USAGE)
     parser.add_argument(
         "paths",

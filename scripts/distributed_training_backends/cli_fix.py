@@ -11,7 +11,6 @@ from .render.style import counted
 
 
 def run_fixes(args: argparse.Namespace) -> int:
-    """Carry out --fix or --diff."""
     if args.fix and not args.diff and "-" in args.paths:
         raise common.UsageError("--fix cannot change standard input; --diff shows what it would change")
     options, stdin = cli_run.options_from(args), cli_run.read_stdin(args.paths)

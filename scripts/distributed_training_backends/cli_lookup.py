@@ -52,7 +52,6 @@ def read(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def build_parser() -> common.Parser:
-    """Declare every option."""
     parser = common.Parser(PROG, SUMMARY, EXAMPLES, USAGE)
     parser.add_argument("query", nargs="*", metavar="QUERY", help="what to look up, or - for standard input")
     parser.add_argument("--limit", metavar="N", type=common.whole(1, MOST), default=5, help="sections to show (5)")

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 
 def rules_listing(rules: Sequence[RuleInfo], output_format: str) -> str:
-    """List every rule, as a table or as JSON."""
     if output_format == "json":
         return json.dumps([_rule_data(rule) for rule in rules], indent=2) + "\n"
     names = max((len(rule.name) for rule in rules), default=0)
@@ -30,7 +29,6 @@ def _severities(rule: RuleInfo) -> str:
 
 
 def find_code(text: str, rules: Sequence[RuleInfo]) -> str:
-    """Give the code that a code or a name means."""
     for rule in rules:
         if text.upper() == rule.code or text.lower() == rule.name:
             return rule.code

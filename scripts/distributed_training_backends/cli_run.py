@@ -13,7 +13,6 @@ STDIN_LIMIT = 4 * 1024 * 1024  # beyond the limit for files, so that larger inpu
 
 
 def options_from(args: argparse.Namespace) -> api.Options:
-    """Gather how to judge."""
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     if args.select or args.ignore:
@@ -80,7 +79,6 @@ def read_stdin(paths: Sequence[str]) -> bytes | None:
 
 
 def real(path: str) -> str:
-    """The place that a path leads to, however it is spelled."""
     try:
         return os.path.realpath(path)
     except OSError:  # the working directory is gone
@@ -94,7 +92,6 @@ def check_output_file(path: str | None, report: Report) -> None:
 
 
 def show(report: Report, args: argparse.Namespace) -> None:
-    """Render a report to where the arguments want it."""
     from .render.dispatch import render
 
     least = Severity.ERROR if args.quiet else Severity.INFO if args.verbose else Severity.WARNING

@@ -47,7 +47,6 @@ def note_of(data: Mapping[str, Any], name: str, limit: float) -> str:
 
 
 def config_of(model: ModelFacts) -> dict[str, Any]:
-    """The config.json of a model, as far as there is one."""
     if model.config is not None:
         return dict(model.config)
     return dict(named(model.name)) if model.name else {}
@@ -96,7 +95,6 @@ def refused(facts: Facts, setup: Setup) -> str:
 
 
 def task_of(facts: Facts, setup: Setup, config: dict[str, Any]) -> dict[str, Any]:
-    """What the worker is told."""
     adapters = facts.task.kind == "lora"
     checkpointing = (setup.checkpointing or facts.checkpointing) == "full"
     sharded = setup.shard if setup.backend == "fsdp2" else 1

@@ -72,7 +72,6 @@ def built(task: dict[str, Any]) -> Any:
 
 
 def adapted(model: Any, lora: dict[str, Any]) -> Any:
-    """The model with adapters, kept in fp32 as PEFT keeps them."""
     from peft import LoraConfig, get_peft_model
 
     targets = "all-linear" if lora["targets"] == ["all-linear"] else lora["targets"]
@@ -198,11 +197,9 @@ def follower() -> Any:
                 self.peak = max(self.peak, self.now)
 
         def forget(self, key: int) -> None:
-            """A storage died."""
             self.now -= self.alive.pop(key, 0)
 
         def restart(self) -> None:
-            """Begin a phase."""
             self.peak = self.now
 
     return Followed()

@@ -61,7 +61,6 @@ def _main(argv: Sequence[str] | None) -> int:
 
 
 def rendered(report: TriageReport, args: Namespace) -> str:
-    """The answer in the format that was asked for."""
     if args.output_format == "json":
         from .render.triage_json import render_triage_json
 
@@ -127,12 +126,10 @@ def planned_files(report: TriageReport, args: Namespace) -> Iterator[tuple[str, 
 
 
 def folder_of(candidate: Candidate) -> str:
-    """The name of a candidate's folder."""
     return f"{candidate.rank}-{candidate.name}"
 
 
 def build_parser() -> common.Parser:
-    """Declare every option."""
     parser = common.Parser(PROG, SUMMARY, EXAMPLES, USAGE)
     add_fact_arguments(parser)
     group = parser.add_argument_group("output")

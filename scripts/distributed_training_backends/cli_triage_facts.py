@@ -18,7 +18,6 @@ FLAGS = {"model.name": "model", "task.kind": "task"}
 
 
 def add_fact_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add --facts, a flag for each fact, and the flags for releases."""
     group = parser.add_argument_group("facts")
     group.add_argument("--facts", metavar="FILE", help="facts as YAML or JSON, - for standard input; flags win")
     for name, schema in leaves():
@@ -31,7 +30,6 @@ def add_fact_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def leaves(schema: Mapping[str, Any] | None = None, above: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every fact with its schema, under its dotted name."""
     for name, part in (schema or load_json(SCHEMA))["properties"].items():
         if "properties" in part:
             yield from leaves(part, f"{above}{name}.")
@@ -40,7 +38,6 @@ def leaves(schema: Mapping[str, Any] | None = None, above: str = "") -> Iterator
 
 
 def add_fact(group: Any, name: str, schema: Mapping[str, Any]) -> None:
-    """Add the flag of one fact."""
     flag = "--" + FLAGS.get(name, name.rpartition(".")[2]).replace("_", "-")
     text = schema.get("description", "").replace("%", "%%")
     options: dict[str, Any] = {"dest": name, "default": None, "help": text}
@@ -61,7 +58,6 @@ def add_fact(group: Any, name: str, schema: Mapping[str, Any]) -> None:
 
 
 def number(text: str) -> float | int:
-    """A number, with k, m, b or t for thousands and so on."""
     value = spelled_out(text)
     if value is None:
         try:
@@ -78,7 +74,6 @@ def tokens(text: str) -> float | int:
 
 
 def task_kind(text: str) -> str:
-    """A kind of task, with a hint for what others call it."""
     hint = HINTS.get(text.lower())
     if hint and text not in load_json(SCHEMA)["properties"]["task"]["properties"]["kind"]["enum"]:
         raise argparse.ArgumentTypeError(f"{text!r} is no kind of task; {hint}")
@@ -86,7 +81,6 @@ def task_kind(text: str) -> str:
 
 
 def facts_from(args: argparse.Namespace) -> dict[str, Any]:
-    """The facts of the file, with those of the flags in their place."""
     facts: dict[str, Any] = loaded(args.facts) if args.facts else {}
     for name, _ in leaves():
         value = getattr(args, name, None)
@@ -98,7 +92,6 @@ def facts_from(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def put(facts: dict[str, Any], name: str, value: Any) -> None:
-    """Set a fact by its dotted name."""
     group, _, inner = name.rpartition(".")
     target = facts.setdefault(group, {}) if group else facts
     if not isinstance(target, dict):
@@ -107,7 +100,6 @@ def put(facts: dict[str, Any], name: str, value: Any) -> None:
 
 
 def releases(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """The releases that flags name, or that are installed."""
     libraries = (*common.LIBRARIES, "bitsandbytes")
     if args.installed:
         from . import installed
@@ -131,7 +123,6 @@ def loaded(path: str) -> dict[str, Any]:
 
 
 def json_file(path: str) -> Any:
-    """Read a config.json."""
     raw = read_path(path)
     if isinstance(raw, Unreadable):
         raise common.UsageError(f"{path}: {raw.message}")

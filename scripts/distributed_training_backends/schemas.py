@@ -53,19 +53,16 @@ def accelerate_schema(targets: Targets) -> Schema:
 
 
 def required(fields: Mapping[str, accelerate.Field]) -> list[str]:
-    """The keys that a file cannot do without."""
     return sorted(name for name, field in fields.items() if field.required)
 
 
 def closed(properties: Mapping[str, Schema], needed: Iterable[str] = ()) -> Schema:
-    """A mapping that takes these keys only."""
     wanted = sorted(needed)
     made: Schema = {"properties": dict(sorted(properties.items())), "additionalProperties": False}
     return {**made, "required": wanted} if wanted else made
 
 
 def top_level(name: str, release: str, types: str = "DistributedType") -> Schema:
-    """A key at the top of an Accelerate config."""
     known = accelerate.for_release(release)
     if name in BLOCKS:
         return {"type": ["object", "null"], "description": f"Settings of {name}.", **block_schema(name, release)}
@@ -91,7 +88,6 @@ def block_schema(block: str, release: str) -> Schema:
 
 
 def description(known: accelerate.AccelerateRelease, option: accelerate.Option | None) -> Schema:
-    """The first sentence of an option's help."""
     text = known.help.get(option.dest) if option else None
     return {"description": text} if text else {}
 
@@ -112,7 +108,6 @@ def deepspeed_schema(targets: Targets) -> Schema:
 
 
 def deepspeed_section(path: str, known: deepspeed.DeepSpeedRelease) -> Schema:
-    """One block of a DeepSpeed config, with the blocks inside it."""
     section = known.section_at(path)
     properties = {name: deepspeed_key(key, known) for name, key in known.children(path).items()}
     takes_any = section is None or section.unknown in ("stored", "kwargs") or "*" in properties
@@ -121,7 +116,6 @@ def deepspeed_section(path: str, known: deepspeed.DeepSpeedRelease) -> Schema:
 
 
 def deepspeed_key(key: deepspeed.Key, known: deepspeed.DeepSpeedRelease) -> Schema:
-    """One key of a DeepSpeed config."""
     made: Schema = {} if key.default is None else {"default": key.default}
     if key.deprecated:
         made["deprecated"] = True

@@ -49,7 +49,6 @@ def by_fit(units: Sequence[Unit], query: Query) -> list[int]:
 
 
 def fit(unit: Unit, query: Query) -> float:
-    """How well a unit answers a question."""
     own_words, own_names = contents_of(f"{unit.head} {unit.text}" if unit.kind == "code" else unit.text)
     found = sum(word in own_words for word in query.words)
     return found + _NAME_WEIGHT * sum(name in own_names for name in query.names)
@@ -85,7 +84,6 @@ def joined(units: Sequence[Unit], numbers: Iterable[int]) -> str:
 
 
 def clipped(text: str, length: int) -> str:
-    """The beginning of a text, up to a line's or a word's end."""
     kept = text[:length]
     cut = max(kept.rfind("\n"), kept.rfind(" "))
     return (kept[:cut] if cut > length // 2 else kept).rstrip() + f" {GAP}"

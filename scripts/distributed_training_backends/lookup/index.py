@@ -58,7 +58,6 @@ class Index(NamedTuple):
 
 @cache
 def the_index() -> Index:
-    """The index of the pages that come with the program."""
     texts = (
         (page, spelled_out(text) if page in PAGES else documented(page, text)) for page, text in pages(references())
     )
@@ -77,7 +76,6 @@ def pages(folder: str) -> Iterator[tuple[str, str]]:
 
 
 def build(sections: Iterable[PageSection]) -> Index:
-    """Count the words, pairs and names of sections."""
     kept = tuple(sections)
     words, pairs, names = Postings(), Postings(), Postings()
     lengths = []
@@ -96,7 +94,6 @@ def build(sections: Iterable[PageSection]) -> Index:
 
 
 def title_words(section: PageSection) -> frozenset[str]:
-    """The words of a section's heading."""
     return frozenset(word for chunk in chunks(f"{section.title} {section.subtitle}") for word in words_of(chunk))
 
 
@@ -121,7 +118,6 @@ def weigh(section: PageSection) -> tuple[Weights, Weights, Weights]:
 
 
 def places(section: PageSection) -> Iterator[tuple[str, Place]]:
-    """The texts of a section, and what kind of place each is."""
     yield section.title, TITLE
     yield section.above, ABOVE
     yield section.page_title, PAGE_TITLE
@@ -136,7 +132,6 @@ def places(section: PageSection) -> Iterator[tuple[str, Place]]:
 
 
 def asked_as(section: PageSection) -> str:
-    """What those who ask call what a section is about."""
     pages: dict[str, dict[str, str]] = load_json("lookup_asked.json")["pages"]
     return pages.get(section.page.removeprefix("references/"), {}).get(section.anchor, "")
 

@@ -16,7 +16,6 @@ _CELL = re.compile(r"(?<!\\) ?\| ?")
 
 
 def spelled_out(text: str) -> str:
-    """The text of a page with all names in full."""
     return "\n".join(_lines(text))
 
 

@@ -31,7 +31,6 @@ class Life(NamedTuple):
     spans: tuple[tuple[str, str | None], ...]
 
     def holds(self, release: str) -> bool:
-        """Tell whether a release has the name."""
         known = nearest(release, tuple(load_json(self.file)["releases"]))
         return any(in_span(known, first, last) for first, last in self.spans)
 
@@ -70,7 +69,6 @@ def lives() -> Mapping[str, tuple[Life, ...]]:
 
 
 def leaves(path: tuple[str, ...], below: object) -> Iterator[tuple[str, ...]]:
-    """The paths of all facts below one."""
     if isinstance(below, dict):
         for name, item in below.items():
             yield from leaves((*path, name), item)

@@ -21,7 +21,6 @@ class Postings:
         self._terms, self._sections, self._weights = array("q"), array("H"), array("f")
 
     def add(self, section: int, weights: Mapping[str, float]) -> None:
-        """Take up what terms count for in a section."""
         self._terms.extend(map(key_of, weights))
         self._sections.extend([section] * len(weights))
         self._weights.extend(weights.values())
@@ -37,12 +36,10 @@ class Postings:
         return self.count(term) > 0
 
     def count(self, term: str) -> int:
-        """How many sections have a term."""
         rows = self._rows(term)
         return int(rows.stop) - int(rows.start)
 
     def of(self, term: str) -> dict[int, float]:
-        """What a term counts for, by section."""
         rows = self._rows(term)
         return dict(zip(self._sections[rows], self._weights[rows], strict=True))
 
@@ -53,7 +50,6 @@ class Postings:
 
 
 def key_of(term: str) -> int:
-    """What a term is kept as."""
     return hash(term) & ~ROWS
 
 

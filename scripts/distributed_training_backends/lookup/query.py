@@ -5,16 +5,7 @@ from typing import NamedTuple
 
 from ..model import BadQueryError
 from ..resources import load_json
-from .words import (
-    chunks,
-    is_name,
-    is_problem,
-    name_of,
-    pairs_of,
-    parts_of,
-    spelling_of,
-    spoken_of,
-)
+from .words import chunks, is_name, is_problem, name_of, pairs_of, parts_of, spelling_of, spoken_of
 
 LONGEST = 10_000
 LONG, DEEP = 2, 2  # parts of a class's name; dots in a setting's
@@ -58,7 +49,6 @@ def read_query(text: str) -> Query:
 
 
 def taken_apart(text: str) -> Query:
-    """The parts of a question."""
     bare = _NESTED.sub(r"\1.", _BEFORE.sub("", text, count=1)) or text
     alone = lone_name(bare)
     asked = chunks(as_pages_say(bare)) or chunks(text)

@@ -86,7 +86,6 @@ def add(
 
 
 def add_phrases(scores: dict[int, float], pairs: Iterable[str], index: Index, factor: float) -> None:
-    """Add what a section gets for the share of the known pairs that it has."""
     whole = 0.0
     found: dict[int, float] = defaultdict(float)
     for pair in pairs:
@@ -100,7 +99,6 @@ def add_phrases(scores: dict[int, float], pairs: Iterable[str], index: Index, fa
 
 
 def add_names(scores: dict[int, float], asked: Iterable[str], index: Index, factor: float) -> None:
-    """Add what names give each section, by where they stand in it."""
     for name in asked:
         found = index.names.of(name)
         rarity = factor * rarity_of(len(found), len(index.sections))
@@ -109,7 +107,6 @@ def add_names(scores: dict[int, float], asked: Iterable[str], index: Index, fact
 
 
 def wanted_words(query: Query, index: Index) -> dict[str, float]:
-    """The words that answer those of a question, and how telling each is."""
     wanted: dict[str, float] = {}
     for asked in query.words:
         for word, share in meanings(asked):
@@ -118,7 +115,6 @@ def wanted_words(query: Query, index: Index) -> dict[str, float]:
 
 
 def factor_of(number: int, query: Query, index: Index, tuning: Tuning) -> float:
-    """What a section's place makes of its score."""
     section = index.sections[number]
     factor = tuning.opening if section.level == 1 or not section.units else 1.0
     if not query.alone and not query.spellings and section.page.endswith(TABLES):

@@ -46,7 +46,6 @@ def look_up(query: str, targets: Targets, detail: Detail = "concise", limit: int
 
 
 def quoted(index: Index, number: int, query: Query, detail: Detail, is_first: bool) -> Section:
-    """A section as the report shows it."""
     section = index.sections[number]
     text, truncated = text_of(section, query, LENGTHS[detail][0 if is_first else 1])
     return Section(section.reference, section.title, section.page_title, text, truncated)

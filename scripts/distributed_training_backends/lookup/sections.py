@@ -53,7 +53,6 @@ class PageSection(NamedTuple):
 
     @property
     def reference(self) -> str:
-        """The path of the page with the anchor of the section."""
         return f"{self.page}#{self.anchor}"
 
     @property
@@ -95,7 +94,6 @@ def pieces(text: str) -> Iterator[list[str]]:
 
 
 def add_parts(found: list[Part], lines: list[str], anchors: dict[str, int]) -> None:
-    """Add the sections of some lines to those that were found."""
     tokens = BLOCKS.parse("\n".join(lines))
     for place, token in enumerate(tokens):
         if token.level or token.map is None:
@@ -112,7 +110,6 @@ def add_parts(found: list[Part], lines: list[str], anchors: dict[str, int]) -> N
 
 
 def sections_of(page: str, parts: Sequence[Part]) -> Iterator[PageSection]:
-    """The sections of a page, each with the heading that it stands under."""
     above: dict[int, str] = {}
     for part in parts:
         above[part.level] = part.title
@@ -141,7 +138,6 @@ def with_captions(units: Sequence[Unit]) -> Iterator[Unit]:
 
 
 def units_of(token: Token, lines: Sequence[str]) -> Iterator[Unit]:
-    """The units of one block of a page."""
     start, end = token.map or (0, 0)
     text = "\n".join(lines[start:end]).rstrip()
     if token.type == "table_open":
@@ -156,7 +152,6 @@ def units_of(token: Token, lines: Sequence[str]) -> Iterator[Unit]:
 
 
 def items(text: str) -> Iterator[str]:
-    """The items of a list, each with what is indented below it."""
     item: list[str] = []
     for line in text.split("\n"):
         if item and re.match(r"(?:[-*+]|\d+\.)\s", line):
@@ -202,7 +197,6 @@ def slug(title: str) -> str:
 
 
 def unique(anchor: str, taken: dict[str, int]) -> str:
-    """The anchor with a number where a heading comes again."""
     count = taken.get(anchor, 0)
     taken[anchor] = count + 1
     return f"{anchor}-{count}" if count else anchor

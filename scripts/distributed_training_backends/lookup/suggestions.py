@@ -23,7 +23,6 @@ def suggestions_for(query: Query, index: Index, fits: bool) -> tuple[str, ...]:
 
 
 def nearest(names: list[str], query: Query) -> Iterator[str]:
-    """The nearest names as the pages write them, a flag with its dashes."""
     for name in names[:MOST]:
         near = closest(name, every_name())
         if near:
@@ -34,7 +33,6 @@ def nearest(names: list[str], query: Query) -> Iterator[str]:
 
 @cache
 def every_name() -> frozenset[str]:
-    """The names that there are."""
     return frozenset(written())
 
 

@@ -47,7 +47,6 @@ def words_of(chunk: str) -> tuple[str, ...]:
 
 
 def parts_of(chunk: str) -> tuple[str, ...]:
-    """The words that capitals mark in a chunk, if there are several."""
     parts = _PART.findall(chunk) if chunk.isalpha() and not chunk.islower() and not _PLURAL.fullmatch(chunk) else []
     return tuple(word for part in parts for word in _word(part.lower())) if len(parts) > 1 else ()
 
@@ -74,13 +73,11 @@ def meanings(word: str) -> tuple[tuple[str, float], ...]:
 
 
 def share_of(word: str) -> float:
-    """What a word counts for itself."""
     return meanings(word)[0][1]
 
 
 @cache
 def light() -> frozenset[str]:
-    """Ordinary words, as they are kept."""
     return frozenset(word for written in LIGHT for word in _word(written))
 
 

@@ -32,7 +32,6 @@ def convert_data(report: ConvertReport) -> dict[str, Any]:
 
 
 def convert_json(report: ConvertReport) -> str:
-    """Give the report as a JSON text."""
     return json.dumps(convert_data(report), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -51,13 +50,11 @@ def note_lines(report: ConvertReport) -> Iterator[str]:
 
 
 def note_line(report: ConvertReport, note: Note) -> str:
-    """One note, with its place."""
     place = report.path + (f":{note.line}" if note.line else "")
     return f"{place}: {note.status}: {visible(redact(f'{note.setting}: {note.message}'))}"
 
 
 def summary(report: ConvertReport) -> str:
-    """What the result claims."""
     if report.verdict == "unchanged":
         return f"{report.path}: nothing to convert"
     if report.equivalent:

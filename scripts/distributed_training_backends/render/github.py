@@ -10,7 +10,6 @@ _COMMAND = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO:
 
 
 def render_github(report: Report, style: Style) -> str:
-    """Write one command for each finding that is shown."""
     return "".join(line + "\n" for file in report.files for line in _lines(file, style))
 
 

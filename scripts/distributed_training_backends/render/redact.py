@@ -31,7 +31,6 @@ def redact(text: str) -> str:
 
 
 def redact_report(report: Report) -> Report:
-    """Give the same report without secrets."""
     return report._replace(files=tuple(_file(file) for file in report.files))
 
 

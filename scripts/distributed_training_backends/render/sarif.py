@@ -30,7 +30,6 @@ class RuleDescription(Protocol):
 
 
 def render_sarif(report: Report, style: Style, rules: Sequence[RuleDescription]) -> str:
-    """Write the report as one run."""
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [_run(report, style, rules)]}
     return json.dumps(log, indent=2) + "\n"
 

@@ -18,11 +18,9 @@ class Style(NamedTuple):
     base: str = ""
 
     def paint(self, text: str, colour: str) -> str:
-        """Colour a text, where colours are wanted."""
         return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if self.color else text
 
     def shows(self, finding: Finding) -> bool:
-        """Tell whether a finding is heavy enough to be shown to a person."""
         return finding.severity.rank <= self.least.rank
 
 

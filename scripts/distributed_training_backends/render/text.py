@@ -13,7 +13,6 @@ _HOW = {Applicability.SAFE: " (--fix does it)", Applicability.UNSAFE: " (--unsaf
 
 
 def render_text(report: Report, style: Style) -> str:
-    """Write the whole report."""
     blocks = [block for file in report.files for block in _file_blocks(file, style)]
     if report.effective or report.comparison:
         from .effective import comparison_text, text_of
@@ -91,5 +90,4 @@ def _fixable(report: Report) -> Iterator[str]:
 
 
 def is_fixable(fix: Fix | None, applicability: Applicability) -> bool:
-    """Tell whether there is a fix with exactly this promise."""
     return fix is not None and fix.applicability is applicability

@@ -10,7 +10,6 @@ FORMAT_VERSION = 1
 
 
 def triage_data(report: TriageReport) -> dict[str, Any]:
-    """Give the report as plain data."""
     return {
         "version": FORMAT_VERSION,
         "summary": redact(report.summary),
@@ -25,7 +24,6 @@ def triage_data(report: TriageReport) -> dict[str, Any]:
 
 
 def candidate_data(candidate: Candidate) -> dict[str, Any]:
-    """One candidate as plain data."""
     memory = candidate.memory
     amounts = {name: getattr(memory, name)._asdict() for name in ("allocated", "reserved", "smi", "cpu_ram")}
     shown = {

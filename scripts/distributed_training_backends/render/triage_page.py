@@ -15,14 +15,12 @@ Colours = Mapping[str, str]
 
 
 def render_page(report: TriageReport) -> str:
-    """Write the page."""
     names = dict.fromkeys(part.name for one in report.candidates for part in one.memory.components)
     colours = {name: f"c{number % COLOURS}" for number, name in enumerate(names)}
     return "\n".join(page(report, colours)) + "\n"
 
 
 def page(report: TriageReport, colours: Colours) -> Iterator[str]:
-    """The whole document."""
     yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
@@ -46,7 +44,6 @@ def page(report: TriageReport, colours: Colours) -> Iterator[str]:
 
 
 def named(report: TriageReport) -> str:
-    """What the page is about, in a few words."""
     model, hardware = report.facts.get("model", {}), report.facts.get("hardware", {})
     count = (hardware.get("nodes") or 1) * (hardware.get("gpus_per_node") or 1)
     where = f"{count} x {hardware.get('gpu') or hardware.get('device') or 'GPU'}"
@@ -54,7 +51,6 @@ def named(report: TriageReport) -> str:
 
 
 def text(value: str) -> str:
-    """A text without secrets, as HTML."""
     return escape(redact(value))
 
 
@@ -62,7 +58,6 @@ def text(value: str) -> str:
 
 
 def card(candidate: Candidate, colours: Colours, device: str | None) -> Iterator[str]:
-    """One candidate with its bar, its files and what to look at."""
     yield f'<article id="{candidate.name}">'
     yield f"<h2>{candidate.rank}. {text(candidate.title)}</h2>"
     speed = f"speed {candidate.speed.relative:.2f} of the first"
@@ -106,18 +101,15 @@ def bar(candidate: Candidate, colours: Colours) -> Iterator[str]:
 
 
 def rectangle(kind: str, start: float, width: float, whole: float, top: int = 0, height: int = 28) -> str:
-    """A stretch of the bar."""
     left, wide = 1000 * start / whole, 1000 * width / whole
     return f'<rect class="{kind}" x="{left:.1f}" y="{top}" width="{wide:.1f}" height="{height}"/>'
 
 
 def scale(memory: Memory) -> float:
-    """What the whole width stands for."""
     return max(memory.capacity * 1.05, memory.smi.high, sum(part.gib for part in memory.components), 0.01)
 
 
 def parts(memory: Memory, colours: Colours, device: str | None) -> Iterator[str]:
-    """The numbers behind the bar."""
     yield '<div class="wide"><table><thead><tr><th scope="col">Memory of a '
     yield f"{unit_of(device)}</th>"
     yield '<th scope="col" class="number">GiB</th><th scope="col" class="number">from, to</th></tr></thead><tbody>'
@@ -133,13 +125,11 @@ def parts(memory: Memory, colours: Colours, device: str | None) -> Iterator[str]
 
 
 def total(name: str, amount: Amount) -> str:
-    """A row with an interval."""
     span = f"{amount.low:.1f} to {amount.high:.1f}"
     return f'<tr><td>{text(name)}</td><td class="number">{amount.point:.2f}</td><td class="number">{span}</td></tr>'
 
 
 def listing(candidate: Candidate, file: File) -> Iterator[str]:
-    """A file that can be copied."""
     name = f"{candidate.name}-{file.name.replace('.', '-')}"
     shown = " open" if candidate.rank == 1 and file.name == "accelerate.yaml" else ""
     yield f"<details{shown}><summary>{file.name}</summary><figure><figcaption><code>{file.name}</code>"
@@ -158,7 +148,6 @@ def listing(candidate: Candidate, file: File) -> Iterator[str]:
 
 
 def comparison(candidates: Sequence[Candidate], colours: Colours, device: str | None) -> Iterator[str]:
-    """Every candidate in a row, with a small bar."""
     if not candidates:
         return
     yield "<section>\n<h2>All that is possible</h2>"
@@ -175,7 +164,6 @@ def comparison(candidates: Sequence[Candidate], colours: Colours, device: str | 
 
 
 def assumptions(report: TriageReport) -> Iterator[str]:
-    """What was assumed, the most decisive first."""
     if not report.assumptions:
         return
     yield "<section>\n<h2>Assumed, the most decisive first</h2>"
@@ -189,7 +177,6 @@ def assumptions(report: TriageReport) -> Iterator[str]:
 
 
 def block(title: str, texts: Sequence[str]) -> Iterator[str]:
-    """A section with a list, where there is anything in it."""
     if texts:
         yield f"<section>\n<h2>{title}</h2>"
         yield from items(texts)
@@ -197,6 +184,5 @@ def block(title: str, texts: Sequence[str]) -> Iterator[str]:
 
 
 def items(texts: Sequence[str]) -> Iterator[str]:
-    """A list."""
     if texts:
         yield "<ul>" + "".join(f"<li>{text(one)}</li>" for one in texts) + "</ul>"

@@ -35,12 +35,10 @@ BEST = Choice()
 
 
 def render_triage(report: TriageReport, style: Style, choice: Choice = BEST) -> str:
-    """Write the report."""
     return "\n".join(lines(report, style, choice)) + "\n"
 
 
 def lines(report: TriageReport, style: Style, choice: Choice) -> Iterator[str]:
-    """All of it."""
     choice = choice._replace(device=report.facts.get("hardware", {}).get("device"))
     yield from wrapped(report.summary, style, "")
     for candidate in report.candidates:
@@ -59,7 +57,6 @@ def lines(report: TriageReport, style: Style, choice: Choice) -> Iterator[str]:
 
 
 def in_full(candidate: Candidate, style: Style, choice: Choice) -> Iterator[str]:
-    """One candidate with its bars, files and checks."""
     verdict = style.paint(WORDS[candidate.verdict], COLOURS[candidate.verdict])
     yield f"{style.paint(f'{candidate.rank}. {candidate.name}', 'bold')}: {candidate.title}: {verdict}"
     yield from bars(candidate.memory, choice.blocks, shown_by(choice.device))
@@ -104,14 +101,12 @@ def bars(memory: Memory, blocks: Sequence[str], whole_name: str) -> Iterator[str
 
 
 def total(name: str, amount: Amount, whole: float, width: int, blocks: Sequence[str]) -> str:
-    """A sum with its uncertainty in a lighter shade."""
     solid, light = (round(value / whole * BAR) for value in (amount.low, amount.high))
     bar = blocks[0] * solid + blocks[1] * max(light - solid, 0)
     return f"  {name:{width}} {amount.point:8.2f} GiB |{bar[:BAR]:{BAR}}| {amount.low:.1f} to {amount.high:.1f}"
 
 
 def table(candidates: Sequence[Candidate], style: Style, choice: Choice) -> Iterator[str]:
-    """Every candidate in a line, or those at the top."""
     if not candidates:
         return
     every = len(candidates)
@@ -141,7 +136,6 @@ def at_top(candidates: Sequence[Candidate]) -> Iterator[Candidate]:
 
 
 def listed(title: str, texts: Sequence[str], style: Style) -> Iterator[str]:
-    """A list under a heading, where there is anything in it."""
     if texts:
         yield ""
         yield style.paint(f"{title}:", "bold")
@@ -149,14 +143,12 @@ def listed(title: str, texts: Sequence[str], style: Style) -> Iterator[str]:
 
 
 def items(texts: Sequence[str], style: Style) -> Iterator[str]:
-    """Each text as an item."""
     for text in texts:
         made = textwrap.wrap(visible(text), max(40, style.width - 4), break_long_words=False, break_on_hyphens=False)
         yield from (f"  {'- ' if number == 0 else '  '}{line}" for number, line in enumerate(made))
 
 
 def wrapped(text: str, style: Style, indent: str) -> Iterator[str]:
-    """A paragraph."""
     if text:
         yield from textwrap.wrap(
             text, style.width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
@@ -164,5 +156,4 @@ def wrapped(text: str, style: Style, indent: str) -> Iterator[str]:
 
 
 def span(amount: Amount) -> str:
-    """An amount with its interval."""
     return f"{amount.point:.0f} ({amount.low:.0f} to {amount.high:.0f})"

@@ -59,18 +59,15 @@ def find_slice(name: str) -> Slice | None:
 
 
 def nearest_name(name: str) -> str | None:
-    """A known name of which this one is most likely a slip."""
     near = closest(_plain(name), _by_name())
     return _by_name()[near].name if near else None
 
 
 def names() -> tuple[str, ...]:
-    """Every name, as it is written in answers."""
     return tuple(row["name"] for row in rows())
 
 
 def rows() -> list[dict[str, Any]]:
-    """The table, each row by column."""
     data = load_json(DATA)
     return [dict(zip(data["columns"], row, strict=True)) for row in data["gpus"]]
 

@@ -23,7 +23,6 @@ class Layer(NamedTuple):
 
 
 def layer_of(run: Run) -> Layer:
-    """What one layer takes for each token of the rank."""
     kept = kept_bytes(run)
     backward = kept + backward_bytes(run)
     if run.checkpointing == "none":
@@ -42,7 +41,6 @@ def sequence_parallel(run: Run) -> int:
 
 
 def residual(run: Run) -> int:
-    """Bytes of a number in the residual stream."""
     return 4 if run.autocast or run.kbit else run.compute
 
 
@@ -56,7 +54,6 @@ def wrapped_children(run: Run) -> int:
 
 
 def kept_bytes(run: Run) -> float:
-    """What a layer keeps, all of it."""
     return counted_bytes(run) * fusion(run)
 
 

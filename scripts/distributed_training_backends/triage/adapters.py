@@ -21,7 +21,6 @@ class Site(NamedTuple):
 
 
 def sites(shape: Shape, targets: Iterable[str]) -> list[Site]:
-    """Where the adapters sit."""
     wanted = roles(targets)
     hidden, width = shape.hidden, shape.intermediate // (shape.experts_per_token or 1)
     out, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
@@ -40,6 +39,5 @@ def sites(shape: Shape, targets: Iterable[str]) -> list[Site]:
 
 
 def adapter_params(shape: Shape, targets: Iterable[str], rank: int) -> int:
-    """How many parameters the adapters have."""
     per_layer = sum(site.per_layer * rank * (site.width_in + site.width_out) for site in sites(shape, targets))
     return per_layer * shape.layers

@@ -85,7 +85,6 @@ def least_memory(asked: Question, facts: Facts) -> Fitted | None:
 
 
 def sentence(words: str, facts: Facts, times: int, made: Fitted, asked: Question) -> str:
-    """What to change, and what then fits."""
     changes = " on ".join(filter(None, (words, hardware_of(facts, times))))
     needs, has = made.estimate.cpu_ram.high / GIB, asked.facts.hardware.cpu_ram_gib
     if has is not None and needs > has:
@@ -94,7 +93,6 @@ def sentence(words: str, facts: Facts, times: int, made: Fitted, asked: Question
 
 
 def smaller(facts: Facts) -> Iterator[tuple[str, Facts]]:
-    """The facts as they are, and with less to do."""
     batch, task = facts.batch, facts.task
     frozen = "fp16" if facts.precision == "fp16" else "bf16"
     yield "", facts
@@ -130,7 +128,6 @@ def larger(facts: Facts, times: int) -> Facts | None:
 
 
 def hardware_of(facts: Facts, times: int) -> str:
-    """What it would run on, where that is more."""
     hardware = facts.hardware
     name = hardware.gpu or "GPUs"
     nodes = f" in {hardware.nodes} nodes" if (hardware.nodes or 1) > 1 else ""
@@ -138,7 +135,6 @@ def hardware_of(facts: Facts, times: int) -> str:
 
 
 def adapters(facts: Facts, kind: str) -> TaskFacts:
-    """The task with adapters instead."""
     quantization = "nf4_double" if kind == "qlora" else "none"
     return facts.task._replace(
         kind=kind,

@@ -39,7 +39,6 @@ def unused_bytes(pieces: Pieces, allocated: float) -> float:
 
 
 def apart(pieces: Pieces) -> float:
-    """All that is ever allocated, each in blocks of its own."""
     states, buffers = pieces.states, pieces.buffers
     whole = states.weights + states.optimizer + states.buckets + states.gradients + states.step
     whole += pieces.retained + max(pieces.loss) + pieces.recomputed + pieces.frozen_inputs

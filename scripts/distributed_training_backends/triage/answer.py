@@ -43,7 +43,6 @@ class Ranked(NamedTuple):
 
     @property
     def setup(self) -> Setup:
-        """The setup, with what it gives up."""
         return self.made.setup
 
 
@@ -84,7 +83,6 @@ def stepping(facts: Facts) -> Facts:
 
 
 def refuse(problems: Sequence[Problem]) -> None:
-    """Stop where there is a problem."""
     if problems:
         raise BadFactsError(tuple((problem.pointer, problem.message) for problem in problems))
 
@@ -138,12 +136,10 @@ def nothing_left(facts: Facts, against: Sequence[Obstacle]) -> Problem:
 
 
 def not_wanted(facts: Facts) -> Obstacle:
-    """The reason against everything else."""
     return Obstacle("wish", f"you insist on {in_words(facts)}", "your facts")
 
 
 def that_fit(asked: Question) -> Iterator[Fitted]:
-    """Setups that fit, in no order."""
     for one in considered(asked.facts):
         if not one.obstacles and wanted(asked.facts, one.setup):
             made = fitted(asked.facts, one.setup, asked.told)
@@ -152,7 +148,6 @@ def that_fit(asked: Question) -> Iterator[Fitted]:
 
 
 def evaluated(facts: Facts, setup: Setup, told: frozenset[str]) -> Ranked:
-    """One setup with its memory and its speed."""
     made = fitted(facts, setup, told)
     return Ranked(made, pace(made.facts, made.setup, work_of(made.facts)))
 

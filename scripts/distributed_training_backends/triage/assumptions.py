@@ -30,13 +30,11 @@ def completed(facts: Facts) -> tuple[Facts, list[Assumption]]:
 
 
 def value_of(facts: Facts, name: str) -> Any:
-    """A fact by its name, such as batch.seq."""
     group, _, inner = name.rpartition(".")
     return getattr(getattr(facts, group) if group else facts, inner)
 
 
 def with_fact(facts: Facts, name: str, value: Any) -> Facts:
-    """The facts with another value for one of them."""
     group, _, inner = name.rpartition(".")
     if not group:
         return facts._replace(**{inner: value})
@@ -103,7 +101,6 @@ def _weights(facts: Facts, kind: str) -> Assumption:
 
 
 def checkpoint_dtype(facts: Facts) -> str | None:
-    """The dtype that a config.json names."""
     config = facts.model.config or {}
     return DTYPES.get(str(config.get("dtype") or config.get("torch_dtype")).removeprefix("torch."))
 

@@ -17,7 +17,6 @@ class Buffers(NamedTuple):
 
 
 def buffers_of(run: Run) -> Buffers:
-    """What the backend adds to what it keeps."""
     if run.setup.backend in FSDP:
         return fsdp_buffers(run)
     if run.setup.backend in ZERO:
@@ -38,7 +37,6 @@ def cast_weights(run: Run) -> Buffers:
 
 
 def layer_bytes(run: Run) -> float:
-    """One gathered layer, as it is gathered."""
     size = quantized_size(run.quantization)
     linear = run.shape.counts.linear / run.shape.layers
     rest = run.shape.counts.layer - linear
@@ -47,7 +45,6 @@ def layer_bytes(run: Run) -> float:
 
 
 def ends_bytes(run: Run) -> float:
-    """The embeddings and the head, gathered."""
     return (run.shape.counts.embedding + run.shape.counts.head) * run.compute / run.model_parallel
 
 

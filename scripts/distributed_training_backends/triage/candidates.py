@@ -9,10 +9,7 @@ from .demands import has_them
 from .facts import Facts
 from .setup import Backend, Setup
 
-WISHES: dict[str, tuple[Backend, ...]] = {
-    "fsdp": ("fsdp1", "fsdp2"),
-    "deepspeed": ("zero1", "zero2", "zero3"),
-}
+WISHES: dict[str, tuple[Backend, ...]] = {"fsdp": ("fsdp1", "fsdp2"), "deepspeed": ("zero1", "zero2", "zero3")}
 SPLITS = (2, 4, 8)
 LONG_SPLITS = (2, 4, 8, 16, 32)
 STAGES = (1, 2, 4, 8, 16)
@@ -37,7 +34,6 @@ def insisted(facts: Facts) -> tuple[Backend, ...]:
 
 
 def wanted(facts: Facts, setup: Setup) -> bool:
-    """Tell whether a setup is what the user insists on, if on anything."""
     return (facts.wish is None or setup.backend in insisted(facts)) and has_them(facts, setup)
 
 
@@ -48,7 +44,6 @@ def proposed(facts: Facts) -> Iterator[Setup]:
 
 
 def layouts(facts: Facts) -> Iterator[Setup]:
-    """Backends and sizes."""
     world = facts.hardware.world
     yield Setup("single")
     if world > 1:
@@ -63,7 +58,6 @@ def layouts(facts: Facts) -> Iterator[Setup]:
 
 
 def replicated(world: int, facts: Facts) -> Iterator[Setup]:
-    """The whole model on every process."""
     half = "fp16" if facts.precision == "fp16" else "bf16"
     yield Setup("ddp", replicate=world)
     yield Setup("ddp", replicate=world, comm_hook="fp16" if half == "fp16" else "bf16")
@@ -101,7 +95,6 @@ def wrapped_by(facts: Facts) -> Literal["model", "backend"]:
 
 
 def fsdp1(world: int, facts: Facts) -> Iterator[Setup]:
-    """FSDP1, in the ways that FSDP2 has too."""
     nodes = facts.hardware.nodes or 1
     # before 0.31 the plugin's own checkpointing did not reach the workers
     own = in_span(facts.versions.accelerate, "0.31.0", None)
@@ -148,5 +141,4 @@ def with_told(sizes: Sequence[int], told: int | None) -> Sequence[int]:
 
 
 def dividing(sizes: Sequence[int], world: int) -> Iterator[int]:
-    """The sizes that the processes can be parted into."""
     return (size for size in sizes if size <= world and world % size == 0)

@@ -43,5 +43,4 @@ def packing(config: Mapping[str, Any]) -> str | None:
 
 
 def method(config: Mapping[str, Any]) -> str:
-    """Who has quantized it, as the config names that."""
     return shown(config.get("quant_method") or ("bitsandbytes" if packing(config) else "an unnamed method"))

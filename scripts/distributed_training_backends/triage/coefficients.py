@@ -6,6 +6,5 @@ from ..resources import load_json
 
 
 def coefficient(name: str) -> float:
-    """A coefficient by its name."""
     known: dict[str, Any] = load_json("memory.json")["coefficients"]
     return float(known[name]["value"])

@@ -26,7 +26,6 @@ class Obstacle(NamedTuple):
 
 
 def obstacles(facts: Facts, setup: Setup) -> Iterator[Obstacle]:
-    """Every reason against a setup."""
     fields = fields_of(facts, setup)
     for row in load_json(DATA)["rows"]:
         if fits(fields, row):
@@ -84,7 +83,6 @@ def comes_later(facts: Facts, setup: Setup) -> bool:
 
 
 def addons(facts: Facts, setup: Setup) -> Iterator[Extra]:
-    """What may be switched on."""
     fields = fields_of(facts, setup)
     for row in load_json(DATA)["addons"]:
         if fits(fields, row):
@@ -94,7 +92,6 @@ def addons(facts: Facts, setup: Setup) -> Iterator[Extra]:
 
 
 def fits(fields: Fields, row: Fields) -> bool:
-    """Tell whether every condition of a row holds."""
     return all(holds(fields, name, condition) for name, condition in row["when"].items())
 
 
@@ -130,7 +127,6 @@ def fields_of(facts: Facts, setup: Setup) -> Fields:
 
 
 def slides(config: Mapping[str, Any]) -> bool | None:
-    """Tell whether layers see a window of the sequence only."""
     kinds = config.get("layer_types")
     if isinstance(kinds, list):
         return "sliding_attention" in kinds or "chunked_attention" in kinds
@@ -140,7 +136,6 @@ def slides(config: Mapping[str, Any]) -> bool | None:
 
 
 def holds(fields: Fields, name: str, condition: Any) -> bool:
-    """Tell whether a field is as a row wants it."""
     value = fields[name]
     if isinstance(condition, list):
         return value in condition

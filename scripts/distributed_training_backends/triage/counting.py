@@ -22,7 +22,6 @@ class Counts(NamedTuple):
 
 
 def count(family: Family, sizes: Sizes, config: Mapping[str, Any]) -> Counts:
-    """Count the parameters of a model."""
     inside, beside = attention(family, sizes, config)
     beside += family.norm_weights * sizes.hidden * sizes.norms + family.layer_extra
     dense = mlp(family, sizes.hidden, sizes.intermediate, is_on(family, config, family.mlp_bias))
@@ -69,7 +68,6 @@ def latent_attention(family: Family, sizes: Sizes, config: Mapping[str, Any]) ->
 
 
 def mlp(family: Family, hidden: int, width: int, bias: bool) -> int:
-    """Parameters of one MLP."""
     into = 2 if family.gated else 1
     return (into + 1) * hidden * width + bias * (into * width + hidden)
 

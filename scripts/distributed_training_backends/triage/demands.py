@@ -13,17 +13,14 @@ MOST_PROCESSES = 250_000  # more than any cluster has
 
 
 def demanded(facts: Facts) -> dict[str, int]:
-    """The sizes that are told."""
     return {name: size for name, size in facts.parallel._asdict().items() if size is not None}
 
 
 def has_them(facts: Facts, setup: Setup) -> bool:
-    """Tell whether a setup has the sizes that are told."""
     return all(getattr(setup, name) == size for name, size in demanded(facts).items())
 
 
 def in_words(facts: Facts) -> str:
-    """What the user insists on."""
     sizes = [f"{name} {size}" for name, size in demanded(facts).items()]
     return " and ".join([*([facts.wish] if facts.wish else []), *sizes])
 
@@ -50,7 +47,6 @@ def impossible(facts: Facts) -> Iterator[Problem]:
 
 
 def indivisible(facts: Facts, name: str, size: int) -> Iterator[Problem]:
-    """Parts of the model that a size does not divide."""
     model = facts.model
     heads = gcd(model.heads or 0, model.kv_heads or 0)
     parts = {
@@ -66,7 +62,6 @@ def indivisible(facts: Facts, name: str, size: int) -> Iterator[Problem]:
 
 
 def listed(amount: int) -> str:
-    """The sizes that divide an amount."""
     sizes = [str(size) for size in range(1, min(amount, 1024) + 1) if amount % size == 0]
     shown = sizes if len(sizes) <= MOST_LISTED else [*sizes[:MOST_LISTED], "…"]
     return f"one of {', '.join(shown)}" if len(sizes) > 1 else "1"

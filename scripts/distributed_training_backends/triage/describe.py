@@ -27,7 +27,6 @@ def name_of(setup: Setup) -> str:
 
 
 def name_parts(setup: Setup) -> Iterator[str]:
-    """What tells it from others of the same backend."""
     if setup.backend in ("fsdp1", "fsdp2") and not setup.reshard:
         yield "no-reshard"
     if setup.backend in ("fsdp1", "fsdp2") and setup.replicate > 1:
@@ -47,12 +46,10 @@ def name_parts(setup: Setup) -> Iterator[str]:
 
 
 def title_of(setup: Setup) -> str:
-    """In words."""
     return ", ".join([TITLES[setup.backend], *title_parts(setup)])
 
 
 def title_parts(setup: Setup) -> Iterator[str]:
-    """Sizes, offload and hooks in words."""
     yield from layout(setup)
     for size, words in (
         ("tp", "tensor parallel {}"),
@@ -75,7 +72,6 @@ def title_parts(setup: Setup) -> Iterator[str]:
 
 
 def layout(setup: Setup) -> Iterator[str]:
-    """How the processes are grouped."""
     if setup.backend == "fsdp1" or setup.backend == "fsdp2":
         if setup.replicate > 1:
             yield f"{setup.replicate} replicas sharded over {setup.shard} GPUs"
@@ -92,7 +88,6 @@ def layout(setup: Setup) -> Iterator[str]:
 
 
 def choices(facts: Facts, setup: Setup) -> Iterator[str]:
-    """What triage has chosen beside the backend."""
     if setup.checkpointing in ("full", "selective") and facts.checkpointing is None:
         yield f"{setup.checkpointing} activation checkpointing"
     if setup.fused_loss and facts.loss != "fused_linear":

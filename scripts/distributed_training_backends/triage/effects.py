@@ -24,21 +24,18 @@ class Effect(NamedTuple):
 
 
 def effects(asked: Question, best: Ranked | None) -> list[tuple[Assumption, str]]:
-    """Each assumption with its strongest effect, the most decisive first."""
     rated = [(assumption, strongest(assumption, best)) for assumption in asked.assumptions]
     rated.sort(key=lambda item: (item[1].changes_verdict, item[1].share), reverse=True)
     return [(assumption, effect.text) for assumption, effect in rated]
 
 
 def strongest(assumption: Assumption, best: Ranked | None) -> Effect:
-    """The effect of the value that changes most."""
     if best is None or not assumption.instead:
         return Effect(False, 0.0, "")
     return max((effect(assumption, value, best) for value in assumption.instead), key=lambda one: one[:2])
 
 
 def effect(assumption: Assumption, value: object, best: Ranked) -> Effect:
-    """What the best setup would need with another value."""
     was = best.made.estimate
     setup = best.setup
     now = estimate(with_fact(best.made.facts, assumption.name, value), setup)

@@ -67,12 +67,10 @@ def leaves_dtype(facts: Facts, setup: Setup) -> bool:
 
 
 def machines(facts: Facts, setup: Setup) -> int:
-    """How many machines take part."""
     return (facts.hardware.nodes or 1) if setup.world > 1 else 1
 
 
 def distributed_type(facts: Facts, setup: Setup) -> str:
-    """The name that picks the launcher."""
     if setup.backend == "single":
         return "NO"
     if setup.backend in ZERO_STAGES:
@@ -92,7 +90,6 @@ def mixed_precision(facts: Facts, setup: Setup) -> str:
 
 
 def blocks(facts: Facts, setup: Setup) -> Iterator[tuple[str, Config]]:
-    """The blocks that the setup needs."""
     if setup.backend in ZERO_STAGES:
         yield "deepspeed_config", deepspeed_block(facts, setup)
     if setup.backend in ("fsdp1", "fsdp2"):
@@ -195,5 +192,4 @@ def parallelism_block(facts: Facts, setup: Setup) -> Config:
 
 
 def sizes(**named: int) -> Config:
-    """Sizes above one, under their names in the file."""
     return {f"parallelism_config_{name}": size for name, size in named.items() if size > 1}

@@ -10,7 +10,6 @@ from .setup import Setup
 
 
 def checks(facts: Facts, setup: Setup, estimate: Estimate) -> Iterator[str]:
-    """Each check with the value that is expected."""
     yield runs_as(facts, setup)
     if facts.hardware.device in ("cuda", "rocm", "hpu", "xpu", "npu"):
         module = "cuda" if facts.hardware.device in ("cuda", "rocm") else facts.hardware.device
@@ -48,7 +47,6 @@ def dtypes(facts: Facts, setup: Setup) -> Iterator[str]:
 
 
 def sharding(facts: Facts, setup: Setup) -> Iterator[str]:
-    """One parameter's share."""
     if setup.backend == "fsdp2":
         group = setup.shard * setup.cp
         yield f"a parameter's to_local() holds about 1/{group * setup.tp} of its elements: else nothing is sharded"
@@ -59,5 +57,4 @@ def sharding(facts: Facts, setup: Setup) -> Iterator[str]:
 
 
 def span(amount: Interval) -> str:
-    """An interval in GiB."""
     return f"{amount.low / GIB:.0f} to {amount.high / GIB:.0f} GiB, most likely {amount.point / GIB:.1f}"

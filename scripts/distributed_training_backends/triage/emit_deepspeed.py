@@ -32,7 +32,6 @@ def deepspeed_config(facts: Facts, setup: Setup) -> Config | None:
 
 
 def deepspeed_json(facts: Facts, setup: Setup) -> str | None:
-    """The file as text."""
     config = deepspeed_config(facts, setup)
     return None if config is None else json.dumps(config, indent=2) + "\n"
 
@@ -72,5 +71,4 @@ def prefetch(facts: Facts) -> int | str:
 
 
 def offload(device: str) -> Config:
-    """Where something is kept instead of on the GPU."""
     return {"device": device, "nvme_path": NVME} if device == "nvme" else {"device": device, "pin_memory": True}

@@ -18,7 +18,6 @@ def launch_script(facts: Facts, setup: Setup) -> str:
 
 
 def launch_lines(facts: Facts, setup: Setup) -> Iterator[str]:
-    """The command for this number of machines."""
     count = machines(facts, setup)
     if setup.backend == "xla" and count > 1:
         yield "# On every host of the slice at once; TPU_NAME and ZONE are those of the slice."

@@ -43,7 +43,6 @@ def objects(config: Config, release: str) -> Iterator[tuple[str, str, Config]]:
 
 
 def inner(kind: str, options: Config) -> Config:
-    """What is an object of its own in code."""
     name = "sp_attn_implementation"
     if kind == "parallelism" and f"parallelism_config_{name}" in options:
         handler = {name: options[f"parallelism_config_{name}"]}
@@ -52,7 +51,6 @@ def inner(kind: str, options: Config) -> Config:
 
 
 def accelerator_arguments(facts: Facts, setup: Setup, config: Config) -> Config:
-    """What Accelerator itself takes."""
     arguments: Config = {}
     if setup.backend == "xla":
         arguments["mixed_precision"] = "bf16" if facts.precision == "bf16" else "no"
@@ -77,7 +75,6 @@ def kwargs_handlers(setup: Setup) -> Iterator[tuple[str, str]]:
 
 
 def extra_names(setup: Setup) -> Iterator[str]:
-    """Names beside classes of plugins."""
     if setup.comm_hook != "no":
         yield "DDPCommunicationHookType"
     if setup.sp > 1:

@@ -45,7 +45,6 @@ def script_code(facts: Facts, setup: Setup) -> str:
 
 
 def imports(facts: Facts, setup: Setup) -> Iterator[str]:
-    """Every name that the lines use."""
     modules = {"torch"}
     if facts.task.kind != "inference":
         modules.add(OPTIMIZERS.get(facts.optimizer or "", ("torch",))[0])
@@ -81,7 +80,6 @@ def start(facts: Facts, setup: Setup) -> Iterator[str]:
 
 
 def loading(facts: Facts, setup: Setup) -> Iterator[str]:
-    """The model, in the dtype and on the device that the setup counts on."""
     arguments: dict[str, object] = {dtype_name(facts): DTYPES[facts.weights or "bf16"]}
     arguments["attn_implementation"] = facts.attention or "sdpa"
     if quantized(facts):
@@ -166,7 +164,6 @@ def optimizer(facts: Facts, setup: Setup) -> Iterator[str]:
 
 
 def preparing(facts: Facts, setup: Setup) -> Iterator[str]:
-    """One call for all that belongs together."""
     if facts.task.kind == "inference":
         yield "model, loader = accelerator.prepare(model, loader)"
     elif setup.backend == "fsdp1" and facts.task.kind in ("lora", "qlora"):
@@ -211,13 +208,11 @@ def steps(setup: Setup) -> Iterator[str]:
 
 
 def fused(facts: Facts, setup: Setup) -> bool:
-    """Tell whether the loss never makes the logits."""
     chosen = facts.loss == "fused_linear" if setup.fused_loss is None else setup.fused_loss
     return chosen and facts.task.kind != "inference" and setup.backend not in ("megatron", "xla")
 
 
 def quantized(facts: Facts) -> bool:
-    """Tell whether weights are packed."""
     return (facts.task.quantization or "none") != "none"
 
 
@@ -232,5 +227,4 @@ def dtype_name(facts: Facts) -> str:
 
 
 def new_tensor_parallel(facts: Facts) -> bool:
-    """Tell whether Transformers takes a DistributedConfig."""
     return in_span(facts.versions.transformers, "5.14.0", None)

@@ -30,7 +30,6 @@ class Phase(NamedTuple):
 
     @property
     def size(self) -> float:
-        """All of it."""
         return sum(part.size for part in self.parts)
 
 
@@ -51,5 +50,4 @@ class Estimate(NamedTuple):
 
     @property
     def at_peak(self) -> Phase:
-        """The phase that decides."""
         return next(phase for phase in self.phases if phase.name == self.peak)

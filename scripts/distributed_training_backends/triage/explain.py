@@ -41,7 +41,6 @@ def sentences_of(pieces: Pieces, worst: Phase, verdict: Verdict) -> Iterator[str
 
 
 def release_facts(run: Run) -> Iterator[str]:
-    """What a release does to memory."""
     facts, setup = run.facts, run.setup
     release = facts.versions.accelerate
     mixed = facts.precision in ("bf16", "fp16", "fp8")

@@ -35,13 +35,11 @@ class Problem(NamedTuple):
 
 
 def facts_schema() -> Mapping[str, Any]:
-    """The published schema of facts."""
     schema: Mapping[str, Any] = load_json(SCHEMA)
     return schema
 
 
 def check(data: object) -> list[Problem]:
-    """Every departure from the schema, in the order of the data."""
     found = []
     for problem in _value(data, facts_schema(), ()):
         found.append(problem)

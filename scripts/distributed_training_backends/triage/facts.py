@@ -67,7 +67,6 @@ class HardwareFacts(NamedTuple):
 
     @property
     def world(self) -> int:
-        """How many GPUs there are in all."""
         return (self.nodes or 1) * (self.gpus_per_node or 1)
 
 
@@ -154,7 +153,6 @@ def _plain(value: object) -> object:
 
 
 def _releases(given: object, bad: set[str]) -> tuple[dict[str, str], list[Problem]]:
-    """The releases that are named, and what is wrong with others."""
     named: dict[str, str] = {}
     wrong = []
     for name, text in given.items() if isinstance(given, Mapping) else ():
@@ -169,7 +167,6 @@ def _releases(given: object, bad: set[str]) -> tuple[dict[str, str], list[Proble
 
 
 def contradictions(facts: Facts) -> Iterator[Problem]:
-    """Facts that are fine by themselves and exclude each other."""
     yield from _model_contradictions(facts.model)
     yield from _batch_contradictions(facts.batch)
     task = facts.task

@@ -101,7 +101,6 @@ class Sizes(NamedTuple):
 
     @property
     def active_width(self) -> int:
-        """The MLP width that a token passes in a layer."""
         if not self.sparse_layers:
             return self.intermediate
         return self.expert_width * self.experts_per_token + self.shared_width
@@ -109,7 +108,6 @@ class Sizes(NamedTuple):
 
 @cache
 def families() -> Mapping[str, Family]:
-    """Every family, by each model_type that belongs to it."""
     found = {}
     for name, record in load_json(ARCHITECTURES)["families"].items():
         settings = {key: value for key, value in record.items() if key not in ("types", "keys", "defaults", "experts")}
@@ -156,7 +154,6 @@ def is_on(family: Family, config: Mapping[str, Any], switch: Switch) -> bool:
 
 
 def sizes_of(family: Family, config: Mapping[str, Any]) -> Sizes:
-    """Read the sizes of a model."""
 
     def whole(name: str, default: int | None = None) -> int:
         return number(family, config, family.keys.get(name, name), default)
@@ -203,7 +200,6 @@ def number(family: Family, config: Mapping[str, Any], key: str, default: int | N
 
 
 def kv_heads(family: Family, config: Mapping[str, Any], heads: int) -> int:
-    """How many heads keys and values have."""
     if family.grouped and is_on(family, config, family.grouped):
         return number(family, config, "num_kv_heads", heads)
     if family.multi_query:

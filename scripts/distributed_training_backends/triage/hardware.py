@@ -30,7 +30,6 @@ def identified(facts: Facts) -> Identified:
 
 
 def looked_up(facts: Facts) -> Identified:
-    """What the name of the accelerator says."""
     hardware = facts.hardware
     if hardware.gpu is None:
         return Identified(facts._replace(hardware=with_host_memory(hardware)), (), ())
@@ -62,7 +61,6 @@ def unknown(name: str) -> Problem:
 
 
 def against(hardware: HardwareFacts, found: Accelerator) -> Iterator[Problem]:
-    """Facts that the accelerator contradicts."""
     if hardware.device not in (None, found.device):
         yield Problem("/hardware/device", f"{found.name} is a {found.device} device, not {hardware.device}")
     if hardware.gpu_memory_gib and hardware.gpu_memory_gib > found.memory_gb:
@@ -71,7 +69,6 @@ def against(hardware: HardwareFacts, found: Accelerator) -> Iterator[Problem]:
 
 
 def against_slice(hardware: HardwareFacts, part: Slice) -> Iterator[Problem]:
-    """Counts that a slice contradicts."""
     for name, count, have in (
         ("nodes", hardware.nodes, part.nodes),
         ("gpus_per_node", hardware.gpus_per_node, part.per_node),
@@ -81,7 +78,6 @@ def against_slice(hardware: HardwareFacts, part: Slice) -> Iterator[Problem]:
 
 
 def with_accelerator(hardware: HardwareFacts, found: Accelerator, part: Slice | None) -> HardwareFacts:
-    """Fill in what was not told."""
     return hardware._replace(
         gpu=found.name,
         device=hardware.device or found.device,

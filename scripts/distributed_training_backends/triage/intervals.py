@@ -59,7 +59,6 @@ def verdict_of(need: float, capacity_gib: float | None, phase: str) -> Verdict:
 
 
 def cpu_verdict_of(need: Interval, capacity_gib: float | None) -> Verdict:
-    """The same for the memory of a node."""
     if not capacity_gib:
         return "unknown"
     if need.high <= capacity_gib * GIB:

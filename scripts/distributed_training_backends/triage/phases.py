@@ -32,7 +32,6 @@ class Pieces(NamedTuple):
 
     @property
     def recomputed(self) -> float:
-        """The layer that the backward pass is at."""
         return self.layer.recomputed * self.run.tokens
 
     @property
@@ -68,7 +67,6 @@ def pieces_of(facts: Facts, setup: Setup) -> Pieces:
 
 
 def phases_of(pieces: Pieces) -> tuple[Phase, ...]:
-    """What lies in memory at the worst moment of each phase."""
     states = pieces.states
     always: Parts = (
         Part("weights", states.weights),
@@ -82,7 +80,6 @@ def phases_of(pieces: Pieces) -> tuple[Phase, ...]:
 
 
 def loading(pieces: Pieces) -> Phase:
-    """Weights arrive, before there are any states."""
     size = loading_bytes(pieces.run) or pieces.states.weights
     return Phase("load", (Part("weights", size), Part("communication", pieces.states.buckets)))
 

@@ -25,7 +25,6 @@ class Pace(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """All of it."""
         return self.compute + self.communication + self.offload
 
     @property
@@ -46,13 +45,11 @@ class Traffic(NamedTuple):
 
 
 def threshold(name: str) -> float:
-    """A number of data/planner.json."""
     value: float = load_json("planner.json")["thresholds"][name]["value"]
     return value
 
 
 def pace(facts: Facts, setup: Setup, work: Work) -> Pace:
-    """Estimate an optimizer step."""
     batch = facts.batch
     passes = setup.accumulation or batch.accumulation or 1
     sequences = (setup.micro_batch or batch.micro_batch or 1) * setup.shard * setup.replicate
@@ -80,7 +77,6 @@ def computing(facts: Facts, setup: Setup, work: Work, tokens: float, passes: int
 
 
 def quantized(facts: Facts, setup: Setup) -> bool:
-    """Tell whether weights are packed."""
     return (setup.quantization or facts.task.quantization or "none") != "none"
 
 
@@ -129,7 +125,6 @@ def bubble(setup: Setup, passes: int) -> float:
 
 
 def traffic(facts: Facts, setup: Setup, work: Work, passes: int) -> Traffic:
-    """What a step sends."""
     parts = [
         gradients(facts, setup, work, passes),
         gathered(facts, setup, work, passes),
@@ -156,7 +151,6 @@ def gradients(facts: Facts, setup: Setup, work: Work, passes: int) -> Traffic:
 
 
 def gradient_bytes(facts: Facts, setup: Setup) -> float:
-    """Bytes of a gradient as it is sent."""
     if setup.comm_hook in ("power_sgd", "batched_power_sgd"):
         return 4 * threshold("power_sgd_gradients")
     if setup.comm_hook in ("fp16", "bf16"):
@@ -225,7 +219,6 @@ def link_rate(facts: Facts) -> float:
 
 
 def network_rate(facts: Facts) -> float:
-    """Bytes a second that leave a node."""
     return network_gbit(facts) / 8 * GIGA * threshold("network_efficiency")
 
 
@@ -277,5 +270,4 @@ def band(best: float, speed: float) -> int:
 
 
 def accelerator(facts: Facts) -> Accelerator | None:
-    """The accelerator, if its name says which."""
     return find(facts.hardware.gpu) if facts.hardware.gpu else None

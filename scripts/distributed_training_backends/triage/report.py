@@ -30,12 +30,7 @@ from .ranking import simplicity
 from .variants import largest_micro_batch
 
 MAY_WORK = "The estimate is more than it has; may work, because estimates err to both sides."
-VERDICTS: dict[str, Verdict] = {
-    "fits": "fits",
-    "tight": "tight",
-    "unknown": "unknown",
-    "does_not_fit": "does_not_fit",
-}
+VERDICTS: dict[str, Verdict] = {"fits": "fits", "tight": "tight", "unknown": "unknown", "does_not_fit": "does_not_fit"}
 
 
 def report(asked: Question, found: Answer, offered: int, names: Container[str] = ()) -> TriageReport:
@@ -60,7 +55,6 @@ def report(asked: Question, found: Answer, offered: int, names: Container[str] =
 
 
 def named(one: Ranked) -> str:
-    """Its name."""
     return name_of(one.setup)
 
 
@@ -73,7 +67,6 @@ def offers(ranked: Sequence[Ranked], count: int) -> list[str]:
 
 
 def candidate(asked: Facts, rank: int, one: Ranked, fastest: float, with_files: bool) -> Candidate:
-    """One setup as the report shows it."""
     facts, setup, estimate = one.made.facts, one.setup, one.made.estimate
     return Candidate(
         name=name_of(setup),
@@ -93,12 +86,10 @@ def candidate(asked: Facts, rank: int, one: Ranked, fastest: float, with_files: 
 
 
 def offered_files(facts: Facts, one: Ranked) -> Iterator[File]:
-    """The files of a candidate."""
     yield from files(facts, one.setup)
 
 
 def memory(facts: Facts, estimate: Estimate) -> Memory:
-    """An estimate in GiB."""
     at_peak = estimate.at_peak
     return Memory(
         allocated=amount(estimate.allocated),
@@ -121,7 +112,6 @@ def beyond(facts: Facts, estimate: Estimate) -> Iterator[str]:
 
 
 def amount(interval: Interval) -> Amount:
-    """An interval in GiB."""
     return Amount(gib(interval.low), gib(interval.point), gib(interval.high))
 
 
@@ -143,7 +133,6 @@ def speed(one: Ranked, fastest: float) -> Speed:
 
 
 def removed(out: Sequence[Out]) -> Iterator[Removed]:
-    """What is out, by reason."""
     names: dict[Obstacle, dict[str, None]] = {}
     for one in out:
         names.setdefault(one.obstacle, {})[name_of(one.setup)] = None
@@ -152,13 +141,11 @@ def removed(out: Sequence[Out]) -> Iterator[Removed]:
 
 
 def assumed(asked: Question, best: Ranked | None) -> Iterator[Assumed]:
-    """What was assumed, the most decisive first."""
     for assumption, effect in effects(asked, best):
         yield Assumed(assumption.name, spelled(assumption.value), assumption.why, effect)
 
 
 def spelled(value: Any) -> str:
-    """A value as it would be written in the facts."""
     if isinstance(value, bool):
         return str(value).lower()
     return ", ".join(value) if isinstance(value, tuple) else str(value)
@@ -174,7 +161,6 @@ def facts_data(facts: Facts) -> dict[str, Any]:
 
 
 def summary(facts: Facts, made: Sequence[Candidate], out: Sequence[Out]) -> str:
-    """The answer in one line."""
     if not made:
         return "Nothing is left: every combination is out for these facts."
     best = made[0]

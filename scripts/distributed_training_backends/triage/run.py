@@ -48,22 +48,18 @@ class Run(NamedTuple):
 
     @property
     def adapted(self) -> bool:
-        """Whether adapters are trained instead of the weights."""
         return self.facts.task.kind in ("lora", "qlora")
 
     @property
     def trains(self) -> bool:
-        """Whether anything is trained."""
         return self.facts.task.kind != "inference"
 
     @property
     def layers(self) -> float:
-        """Layers on one pipeline stage."""
         return self.shape.layers / self.setup.pp
 
 
 def resolved(facts: Facts, setup: Setup, shape: Shape) -> Run:
-    """Put completed facts and a setup together."""
     quantization = setup.quantization or facts.task.quantization or "none"
     micro = setup.micro_batch or facts.batch.micro_batch or 1
     split = setup.cp * setup.sp
@@ -96,12 +92,10 @@ def resolved(facts: Facts, setup: Setup, shape: Shape) -> Run:
 
 
 def adapts(facts: Facts) -> bool:
-    """Whether adapters are trained."""
     return facts.task.kind in ("lora", "qlora")
 
 
 def trained(facts: Facts, shape: Shape) -> tuple[int, int]:
-    """How many parameters are trained, and how many are not."""
     if adapts(facts):
         return adapter_params(shape, facts.task.lora_targets or (), facts.task.lora_rank or 1), shape.params
     return (0, shape.params) if facts.task.kind == "inference" else (shape.params, 0)

@@ -4,18 +4,7 @@ from math import prod
 from typing import Literal, NamedTuple
 
 Backend = Literal[
-    "single",
-    "ddp",
-    "fsdp1",
-    "fsdp2",
-    "zero1",
-    "zero2",
-    "zero3",
-    "megatron",
-    "xla",
-    "gaudi",
-    "cpu",
-    "local_sgd",
+    "single", "ddp", "fsdp1", "fsdp2", "zero1", "zero2", "zero3", "megatron", "xla", "gaudi", "cpu", "local_sgd"
 ]
 Checkpointing = Literal["none", "selective", "full"]
 Offload = Literal["none", "cpu", "nvme"]

@@ -44,7 +44,6 @@ class Shape(NamedTuple):
 
     @property
     def params(self) -> int:
-        """All parameters."""
         return self.counts.total
 
 
@@ -67,7 +66,6 @@ def shape_of(model: ModelFacts) -> Shape:
 
 
 def shaped(model: ModelFacts, family: Family, config: Mapping[str, Any], name: str) -> Shape:
-    """Count a config."""
     if max(model.experts or 1, model.experts_per_token or 1) > 1 and family.experts is None:
         said = f"{shown(name)} has no experts ({family.name} models are dense); leave experts out"
         raise UnknownModelError("/model/experts", said)
@@ -129,7 +127,6 @@ def named(name: str) -> Mapping[str, Any]:
 
 
 def bare(name: str) -> str:
-    """A name without what its variants add."""
     text = name.rsplit("/", 1)[-1].lower().replace("_", "-")
     changed = True
     while changed:

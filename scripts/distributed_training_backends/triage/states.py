@@ -19,7 +19,6 @@ class States(NamedTuple):
 
 
 def states_of(run: Run) -> States:
-    """What a backend keeps where."""
     if run.setup.backend in ZERO:
         return zero_states(run)
     if run.setup.backend == "megatron":
@@ -36,7 +35,6 @@ def states_of(run: Run) -> States:
 
 
 def frozen_bytes(run: Run) -> float:
-    """The weights that are not trained, quantized or not."""
     size = quantized_size(run.quantization)
     if not size:
         return run.fixed * run.frozen
@@ -52,7 +50,6 @@ def quantized_size(quantization: str) -> float:
 
 
 def optimizer_record(run: Run) -> dict[str, Any]:
-    """What is known about the optimizer."""
     record: dict[str, Any] = load_json("memory.json")["optimizers"][run.optimizer]
     return record
 

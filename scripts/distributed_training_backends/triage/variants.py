@@ -49,7 +49,6 @@ def variants(facts: Facts, setup: Setup, told: Container[str]) -> Iterator[Setup
 
 
 def checkpointings(facts: Facts, setup: Setup) -> tuple[Checkpointing, ...]:
-    """How much may be recomputed."""
     if facts.task.kind == "inference":
         return ("none",)
     if facts.checkpointing is not None:

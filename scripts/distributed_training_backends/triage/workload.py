@@ -21,7 +21,6 @@ class Work(NamedTuple):
 
 
 def work_of(facts: Facts) -> Work:
-    """Count a model for a task."""
     shape = shape_of(facts.model)
     return Work(
         params=float(shape.params),
