@@ -99,16 +99,9 @@ def _spellings(row: dict[str, Any]) -> Iterator[str]:
 
 def _made(row: dict[str, Any]) -> Accelerator:
     major, _, minor = (row["capability"] or "").partition(".")
-    return Accelerator(
-        row["name"],
-        row["device"],
-        row["memory_gb"],
-        row["memory_gib"],
-        row["tflops"],
-        row["fp8_tflops"],
-        row["bf16"],
-        (int(major), int(minor)) if major else None,
-        row["link"],
-        row["link_gb_per_s"] or default_link(row["link"]),
-        load_json(DATA)["sources"][row["source"]],
+    made = Accelerator(**{name: row[name] for name in Accelerator._fields})
+    return made._replace(
+        capability=(int(major), int(minor)) if major else None,
+        link_gb_per_s=made.link_gb_per_s or default_link(made.link),
+        source=load_json(DATA)["sources"][made.source],
     )

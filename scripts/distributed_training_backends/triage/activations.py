@@ -23,7 +23,7 @@ class Layer(NamedTuple):
 
 
 def layer_of(run: Run) -> Layer:
-    kept = kept_bytes(run)
+    kept = counted_bytes(run) * fusion(run)
     backward = kept + backward_bytes(run)
     if run.checkpointing == "none":
         return Layer(kept, kept, backward - kept)
@@ -53,17 +53,12 @@ def wrapped_children(run: Run) -> int:
     return 4 if by_plugin and in_span(run.facts.versions.accelerate, None, "1.14.0") else 1
 
 
-def kept_bytes(run: Run) -> float:
-    return counted_bytes(run) * fusion(run)
-
-
 def counted_bytes(run: Run) -> float:
     """What the operations of a layer save for the backward pass, counted one by one."""
     shape = run.shape
     whole = norm_bytes(run) * (shape.norms * shape.hidden) / sequence_parallel(run)
-    split = attention_bytes(run) + mlp_bytes(run) + adapter_bytes(run)
     whole += run.compute * shape.hidden * (shape.dropout and run.trains)
-    return whole + split / run.setup.tp
+    return whole + (attention_bytes(run) + mlp_bytes(run) + adapter_bytes(run)) / run.setup.tp
 
 
 def fusion(run: Run) -> float:
@@ -101,13 +96,10 @@ def attention_bytes(run: Run) -> float:
 def mlp_bytes(run: Run) -> float:
     """The MLP: what goes into the activation, what comes out, and for a gated one both factors and the product."""
     size, shape = run.compute, run.shape
-    width = shape.intermediate
-    last = 0 if run.adapted else size * width
-    inside = (3 if shape.gated else 1) * size * width + last
+    inside = ((3 if shape.gated else 1) + (not run.adapted)) * size * shape.intermediate
     if shape.experts == 1:
         return inside
-    routed = (1 if run.adapted else 2) * size * shape.hidden * shape.experts_per_token
-    return inside + routed
+    return inside + (1 if run.adapted else 2) * size * shape.hidden * shape.experts_per_token
 
 
 def adapter_bytes(run: Run) -> float:
@@ -120,20 +112,16 @@ def adapter_bytes(run: Run) -> float:
     found = sites(run.shape, task.lora_targets or ())
     total: float = sum(site.active * (each * site.width_in + cast * (task.lora_rank or 0)) for site in found)
     if keeps_inputs_of_quantized(run):
-        everything = sites(run.shape, ("all-linear",))
-        total += sum(site.active * run.compute * site.width_in for site in everything)
+        total += sum(site.active * run.compute * site.width_in for site in sites(run.shape, ("all-linear",)))
     return total
 
 
 def backward_bytes(run: Run) -> float:
     """What the backward pass of a layer adds at its worst moment, in the MLP."""
-    size, shape = run.compute, run.shape
-    tp = run.setup.tp
+    shape, tp = run.shape, run.setup.tp
     stream = residual(run) * shape.hidden * (1.5 if run.autocast else 1)
-    branches = 3 if shape.gated else 1
-    saved_by_last = 0 if run.adapted else 1
-    inside = (branches - saved_by_last) * size * shape.intermediate / tp
-    return stream + inside + adapter_backward(run) / tp
+    branches = (3 if shape.gated else 1) - (not run.adapted)  # the last one is saved
+    return stream + branches * run.compute * shape.intermediate / tp + adapter_backward(run) / tp
 
 
 def adapter_backward(run: Run) -> float:

@@ -85,7 +85,10 @@ def least_memory(asked: Question, facts: Facts) -> Fitted | None:
 
 
 def sentence(words: str, facts: Facts, times: int, made: Fitted, asked: Question) -> str:
-    changes = " on ".join(filter(None, (words, hardware_of(facts, times))))
+    hardware = facts.hardware
+    nodes = f" in {hardware.nodes} nodes" if (hardware.nodes or 1) > 1 else ""
+    larger_one = "" if times == 1 else f"{hardware.world} {hardware.gpu or 'GPUs'}{nodes}"
+    changes = " on ".join(filter(None, (words, larger_one)))
     needs, has = made.estimate.cpu_ram.high / GIB, asked.facts.hardware.cpu_ram_gib
     if has is not None and needs > has:
         changes = f"{changes} with {ceil(needs)} GiB of CPU memory a node".strip()
@@ -121,26 +124,18 @@ def larger(facts: Facts, times: int) -> Facts | None:
         return facts
     if hardware.device in ("cpu", "mps"):
         return None
-    local = min(8, (hardware.gpus_per_node or 1) * times)
-    local = max(local, hardware.gpus_per_node or 1)
-    nodes = (hardware.nodes or 1) * (hardware.gpus_per_node or 1) * times // local
+    per_node = hardware.gpus_per_node or 1
+    local = max(min(8, per_node * times), per_node)
+    nodes = hardware.world * times // local
     return facts._replace(hardware=hardware._replace(gpus_per_node=local, nodes=max(nodes, hardware.nodes or 1)))
 
 
-def hardware_of(facts: Facts, times: int) -> str:
-    hardware = facts.hardware
-    name = hardware.gpu or "GPUs"
-    nodes = f" in {hardware.nodes} nodes" if (hardware.nodes or 1) > 1 else ""
-    return "" if times == 1 else f"{hardware.world} {name}{nodes}"
-
-
 def adapters(facts: Facts, kind: str) -> TaskFacts:
-    quantization = "nf4_double" if kind == "qlora" else "none"
     return facts.task._replace(
         kind=kind,
         lora_rank=facts.task.lora_rank or 16,
         lora_targets=facts.task.lora_targets or ("all-linear",),
         lora_dropout=facts.task.lora_dropout or 0.05,
-        quantization=quantization,
+        quantization="nf4_double" if kind == "qlora" else "none",
         kbit_preparation=kind == "qlora",
     )

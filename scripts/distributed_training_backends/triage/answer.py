@@ -94,26 +94,22 @@ def answer(asked: Question) -> Answer:
     mine = [one for one in looked_at if wanted(facts, one.setup)]
     out = [Out(one.setup, one.obstacles[0]) for one in mine if one.obstacles]
     left = [one.setup for one in mine if not one.obstacles]
-    ranked, flawed = checked([evaluated(facts, setup, asked.told) for setup in left])
+    fitting = [fitted(facts, setup, asked.told) for setup in left]
+    ranked, flawed = checked([Ranked(made, pace(made.facts, made.setup, work_of(made.facts))) for made in fitting])
     if not ranked:
         against = telling([one.obstacles for one in mine])
         refuse([nothing_left(facts, [*against, *(one.obstacle for one in flawed)])])
     out += flawed
     others = {one.setup.backend for one in looked_at} - {one.setup.backend for one in mine}
-    out += [Out(Setup(backend), not_wanted(facts)) for backend in sorted(others)]
+    unwanted = Obstacle("wish", f"you insist on {in_words(facts)}", "your facts")
+    out += [Out(Setup(backend), unwanted) for backend in sorted(others)]
     return Answer(tuple(in_order(ranked)), tuple(out))
 
 
 def checked(ranked: Sequence[Ranked]) -> tuple[list[Ranked], list[Out]]:
     """Part those whose config is clean from those about which the validator has something to say."""
-    clean, flawed = [], []
-    for one in ranked:
-        found = flaw(one.made.facts, one.setup)
-        if found is None:
-            clean.append(one)
-        else:
-            flawed.append(Out(one.setup, found))
-    return clean, flawed
+    judged = [(one, flaw(one.made.facts, one.setup)) for one in ranked]
+    return [one for one, found in judged if not found], [Out(one.setup, found) for one, found in judged if found]
 
 
 def telling(obstacles_of: Sequence[Sequence[Obstacle]]) -> list[Obstacle]:
@@ -135,21 +131,10 @@ def nothing_left(facts: Facts, against: Sequence[Obstacle]) -> Problem:
     return Problem(fact_behind(row), f"nothing is possible: {reason}")
 
 
-def not_wanted(facts: Facts) -> Obstacle:
-    return Obstacle("wish", f"you insist on {in_words(facts)}", "your facts")
-
-
 def that_fit(asked: Question) -> Iterator[Fitted]:
-    for one in considered(asked.facts):
-        if not one.obstacles and wanted(asked.facts, one.setup):
-            made = fitted(asked.facts, one.setup, asked.told)
-            if made.verdict == "fits":
-                yield made
-
-
-def evaluated(facts: Facts, setup: Setup, told: frozenset[str]) -> Ranked:
-    made = fitted(facts, setup, told)
-    return Ranked(made, pace(made.facts, made.setup, work_of(made.facts)))
+    able = [one.setup for one in considered(asked.facts) if not one.obstacles and wanted(asked.facts, one.setup)]
+    tried = (fitted(asked.facts, setup, asked.told) for setup in able)
+    return (made for made in tried if made.verdict == "fits")
 
 
 def tier(one: Ranked) -> tuple[str, bool]:

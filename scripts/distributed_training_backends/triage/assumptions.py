@@ -36,9 +36,7 @@ def value_of(facts: Facts, name: str) -> Any:
 
 def with_fact(facts: Facts, name: str, value: Any) -> Facts:
     group, _, inner = name.rpartition(".")
-    if not group:
-        return facts._replace(**{inner: value})
-    return facts._replace(**{group: getattr(facts, group)._replace(**{inner: value})})
+    return facts._replace(**{group: getattr(facts, group)._replace(**{inner: value})} if group else {inner: value})
 
 
 def _assumptions(facts: Facts) -> Iterator[Assumption]:
@@ -62,12 +60,11 @@ def _assumptions(facts: Facts) -> Iterator[Assumption]:
 
 
 def _adapters(kind: str) -> Iterator[Assumption]:
-    if kind not in ("lora", "qlora"):
-        yield Assumption("task.quantization", "none", "the weights are not quantized")
-        return
-    yield Assumption("task.lora_rank", 16, "a common rank", (8, 64))
-    yield Assumption("task.lora_targets", ("all-linear",), "adapters on every linear layer", (("q_proj", "v_proj"),))
-    yield Assumption("task.lora_dropout", 0.05, "dropout in the adapters, as most recipes have it", (0.0,))
+    if kind in ("lora", "qlora"):
+        yield Assumption("task.lora_rank", 16, "a common rank", (8, 64))
+        every = "adapters on every linear layer"
+        yield Assumption("task.lora_targets", ("all-linear",), every, (("q_proj", "v_proj"),))
+        yield Assumption("task.lora_dropout", 0.05, "dropout in the adapters, as most recipes have it", (0.0,))
     if kind == "qlora":
         yield Assumption("task.quantization", "nf4_double", "QLoRA's own format", ("nf4", "int8"))
         why = "prepare_model_for_kbit_training is called, but under FSDP, whose groups want one dtype"
@@ -94,15 +91,11 @@ def _weights(facts: Facts, kind: str) -> Assumption:
         return Assumption("weights", "fp32", "fp16 mixed precision scales the loss, and unscales fp32 gradients only")
     if in_span(facts.versions.transformers, "5.0.0", None):
         why = "since 5.0.0 Transformers loads weights in the dtype of the checkpoint"
-        if dtype := checkpoint_dtype(facts):
+        config = facts.model.config or {}
+        if dtype := DTYPES.get(str(config.get("dtype") or config.get("torch_dtype")).removeprefix("torch.")):
             return Assumption("weights", dtype, f"{why}, from config.json", ("bf16" if dtype == "fp32" else "fp32",))
         return Assumption("weights", "bf16", f"{why}, mostly bf16", ("fp32",))
     return Assumption("weights", "fp32", "before 5.0.0 Transformers loads weights in fp32", ("bf16",))
-
-
-def checkpoint_dtype(facts: Facts) -> str | None:
-    config = facts.model.config or {}
-    return DTYPES.get(str(config.get("dtype") or config.get("torch_dtype")).removeprefix("torch."))
 
 
 def _optimizer(facts: Facts) -> tuple[str, str, tuple[str, ...]]:

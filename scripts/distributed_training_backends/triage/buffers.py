@@ -56,15 +56,13 @@ def fsdp_buffers(run: Run) -> Buffers:
     if run.shard == 1:
         return Buffers(0.0, 0.0, 0.0)
     layer, ends = layer_bytes(run), ends_bytes(run)
+    gathered = ends + layer * run.layers
     apart = run.setup.backend == "fsdp2" and in_span(run.facts.versions.accelerate, "1.14.0", None)
     if apart and run.shape.counts.head:
         ends = run.shape.counts.head * run.compute / run.model_parallel
-    units = coefficient("gathered_units") * layer
-    gathered = ends + units
-    if not run.setup.reshard:
-        gathered = ends_bytes(run) + layer * run.layers
-    trained = 0.0 if run.adapted or not run.trains else 1.0
-    undivided = trained * (layer + ends)
+    if run.setup.reshard:
+        gathered = ends + coefficient("gathered_units") * layer
+    undivided = 0.0 if run.adapted or not run.trains else layer + ends
     if run.accumulation > 1 and not run.setup.sync_each_batch and run.trains:
         undivided = run.trainable * run.compute
     return Buffers(gathered, gathered, undivided)

@@ -39,8 +39,7 @@ def wanted(facts: Facts, setup: Setup) -> bool:
 
 def proposed(facts: Facts) -> Iterator[Setup]:
     """Setups in general; what cannot be is left to the obstacles."""
-    fp8 = True if facts.precision == "fp8" else None
-    return (setup._replace(fp8=fp8) for setup in layouts(facts))
+    return (setup._replace(fp8=True if facts.precision == "fp8" else None) for setup in layouts(facts))
 
 
 def layouts(facts: Facts) -> Iterator[Setup]:
@@ -58,20 +57,20 @@ def layouts(facts: Facts) -> Iterator[Setup]:
 
 
 def replicated(world: int, facts: Facts) -> Iterator[Setup]:
-    half = "fp16" if facts.precision == "fp16" else "bf16"
     yield Setup("ddp", replicate=world)
-    yield Setup("ddp", replicate=world, comm_hook="fp16" if half == "fp16" else "bf16")
+    yield Setup("ddp", replicate=world, comm_hook="fp16" if facts.precision == "fp16" else "bf16")
     yield Setup("ddp", replicate=world, comm_hook="power_sgd")
-    yield Setup("local_sgd", replicate=world)
-    yield Setup("gaudi", replicate=world)
-    yield Setup("xla", replicate=world)
-    yield Setup("cpu", replicate=world)
+    others: tuple[Backend, ...] = ("local_sgd", "gaudi", "xla", "cpu")
+    yield from (Setup(backend, replicate=world) for backend in others)
 
 
 def fsdp2(world: int, facts: Facts) -> Iterator[Setup]:
     """FSDP2: kept whole for the backward pass or not, in groups, offloaded, with a split model or sequence."""
     nodes = facts.hardware.nodes or 1
-    base = Setup("fsdp2", shard=world, ram_efficient=facts.precision != "fp8", checkpointed_by=wrapped_by(facts))
+    # before 1.15 the plugin wrapped parts of layers, which keeps four times as much
+    own = in_span(facts.versions.accelerate, "1.15.0", None)
+    checkpointed_by: Literal["model", "backend"] = "backend" if own else "model"
+    base = Setup("fsdp2", shard=world, ram_efficient=facts.precision != "fp8", checkpointed_by=checkpointed_by)
     yield base._replace(reshard=False)
     yield base
     if nodes > 1 and world > nodes:
@@ -89,11 +88,6 @@ def fsdp2(world: int, facts: Facts) -> Iterator[Setup]:
     yield base._replace(offload_params="cpu", offload_optimizer="cpu", ram_efficient=loading)
 
 
-def wrapped_by(facts: Facts) -> Literal["model", "backend"]:
-    """Who checkpoints under FSDP2: before 1.15 the plugin wrapped parts of layers, which keeps four times as much."""
-    return "backend" if in_span(facts.versions.accelerate, "1.15.0", None) else "model"
-
-
 def fsdp1(world: int, facts: Facts) -> Iterator[Setup]:
     nodes = facts.hardware.nodes or 1
     # before 0.31 the plugin's own checkpointing did not reach the workers
@@ -108,11 +102,9 @@ def fsdp1(world: int, facts: Facts) -> Iterator[Setup]:
 
 def zero(world: int, facts: Facts) -> Iterator[Setup]:
     """ZeRO by stage and offload; on one GPU only what offloads something."""
-    first, second, third = (Setup(name, shard=world) for name in STAGES_OF_ZERO)
+    first, second, third = (Setup(name, shard=world) for name in WISHES["deepspeed"])
     if world > 1:
-        yield first
-        yield second
-        yield third
+        yield from (first, second, third)
     yield second._replace(offload_optimizer="cpu")
     yield second._replace(offload_optimizer="nvme")
     yield third._replace(offload_optimizer="cpu")
@@ -123,9 +115,6 @@ def zero(world: int, facts: Facts) -> Iterator[Setup]:
         yield third._replace(hpz=facts.hardware.gpus_per_node or 1)
     for size in dividing(with_told(LONG_SPLITS, facts.parallel.sp), world):
         yield third._replace(shard=world // size, sp=size)
-
-
-STAGES_OF_ZERO: tuple[Backend, ...] = ("zero1", "zero2", "zero3")
 
 
 def megatron(world: int, facts: Facts) -> Iterator[Setup]:

@@ -27,9 +27,8 @@ class Obstacle(NamedTuple):
 
 def obstacles(facts: Facts, setup: Setup) -> Iterator[Obstacle]:
     fields = fields_of(facts, setup)
-    for row in load_json(DATA)["rows"]:
-        if fits(fields, row):
-            yield Obstacle(row["id"], row["reason"].format_map(fields), row["source"])
+    rows = (row for row in load_json(DATA)["rows"] if fits(fields, row))
+    return (Obstacle(row["id"], row["reason"].format_map(fields), row["source"]) for row in rows)
 
 
 # Facts that a condition is about, the ones that a user may change first.
@@ -69,11 +68,9 @@ class Extra(NamedTuple):
 
 def cautions(facts: Facts, setup: Setup) -> Iterator[Remark]:
     """What has to be known about a setup, rules of thumb against it included."""
-    fields = fields_of(facts, setup)
-    for table in ("later", "cautions"):
-        for row in load_json(DATA)[table]:
-            if fits(fields, row):
-                yield Remark(row["text"].format_map(fields), row["source"])
+    fields, data = fields_of(facts, setup), load_json(DATA)
+    rows = (row for row in (*data["later"], *data["cautions"]) if fits(fields, row))
+    return (Remark(row["text"].format_map(fields), row["source"]) for row in rows)
 
 
 def comes_later(facts: Facts, setup: Setup) -> bool:

@@ -21,8 +21,8 @@ def has_them(facts: Facts, setup: Setup) -> bool:
 
 
 def in_words(facts: Facts) -> str:
-    sizes = [f"{name} {size}" for name, size in demanded(facts).items()]
-    return " and ".join([*([facts.wish] if facts.wish else []), *sizes])
+    sizes = (f"{name} {size}" for name, size in demanded(facts).items())
+    return " and ".join(filter(None, (facts.wish, *sizes)))
 
 
 def impossible(facts: Facts) -> Iterator[Problem]:
@@ -30,9 +30,8 @@ def impossible(facts: Facts) -> Iterator[Problem]:
     sizes, per_node = demanded(facts), facts.hardware.gpus_per_node or 1
     world = facts.hardware.world
     if world > MOST_PROCESSES:
-        yield Problem(
-            "/hardware/nodes", f"{world} accelerators in all; write nodes for at most {MOST_PROCESSES} of them"
-        )
+        said = f"{world} accelerators in all; write nodes for at most {MOST_PROCESSES} of them"
+        yield Problem("/hardware/nodes", said)
     if (sizes.get("tp") or 1) > per_node:
         message = f"{sizes['tp']} is more than the {per_node} of a node, which tensor parallelism does not leave"
         yield Problem("/parallel/tp", f"{message}; write {listed(per_node)}")
@@ -54,10 +53,8 @@ def indivisible(facts: Facts, name: str, size: int) -> Iterator[Problem]:
         "sp": ("attention heads", f"{model.heads}", model.heads or 0),
         "pp": ("layers", f"{model.layers}", model.layers or 0),
     }
-    if name not in parts:
-        return
-    what, count, amount = parts[name]
-    if amount and amount % size:
+    what, count, amount = parts.get(name, ("", "", 0))
+    if amount % size:
         yield Problem(f"/parallel/{name}", f"{size} does not divide the {count} {what}; write {listed(amount)}")
 
 

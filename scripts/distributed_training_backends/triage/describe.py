@@ -27,10 +27,9 @@ def name_of(setup: Setup) -> str:
 
 
 def name_parts(setup: Setup) -> Iterator[str]:
-    if setup.backend in ("fsdp1", "fsdp2") and not setup.reshard:
-        yield "no-reshard"
-    if setup.backend in ("fsdp1", "fsdp2") and setup.replicate > 1:
-        yield "hybrid"
+    if setup.backend in ("fsdp1", "fsdp2"):
+        yield from () if setup.reshard else ("no-reshard",)
+        yield from ("hybrid",) if setup.replicate > 1 else ()
     for size in ("tp", "pp", "cp", "sp"):
         if getattr(setup, size) > 1:
             yield f"{size}{getattr(setup, size)}"
@@ -51,14 +50,9 @@ def title_of(setup: Setup) -> str:
 
 def title_parts(setup: Setup) -> Iterator[str]:
     yield from layout(setup)
-    for size, words in (
-        ("tp", "tensor parallel {}"),
-        ("pp", "pipeline parallel {}"),
-        ("cp", "context parallel {}"),
-        ("sp", "sequence parallel {} (Ulysses)"),
-    ):
-        if getattr(setup, size) > 1:
-            yield words.format(getattr(setup, size))
+    for size, kind in (("tp", "tensor"), ("pp", "pipeline"), ("cp", "context"), ("sp", "sequence")):
+        if (count := getattr(setup, size)) > 1:
+            yield f"{kind} parallel {count}{' (Ulysses)' if size == 'sp' else ''}"
     if setup.hpz > 1:
         yield f"secondary partition of {setup.hpz} (ZeRO++)"
     if setup.comm_hook != "no":
@@ -72,7 +66,7 @@ def title_parts(setup: Setup) -> Iterator[str]:
 
 
 def layout(setup: Setup) -> Iterator[str]:
-    if setup.backend == "fsdp1" or setup.backend == "fsdp2":
+    if setup.backend in ("fsdp1", "fsdp2"):
         if setup.replicate > 1:
             yield f"{setup.replicate} replicas sharded over {setup.shard} GPUs"
         elif setup.shard > 1:

@@ -37,8 +37,7 @@ def strongest(assumption: Assumption, best: Ranked | None) -> Effect:
 
 def effect(assumption: Assumption, value: object, best: Ranked) -> Effect:
     was = best.made.estimate
-    setup = best.setup
-    now = estimate(with_fact(best.made.facts, assumption.name, value), setup)
+    now = estimate(with_fact(best.made.facts, assumption.name, value), best.setup)
     share = abs(now.smi.point - was.smi.point) / max(was.smi.point, 1.0)
     shown = ", ".join(value) if isinstance(value, tuple) else str(value).lower()
     text = f"with {shown}: {now.smi.point / GIB:.1f} GiB instead of {was.smi.point / GIB:.1f}"

@@ -15,17 +15,10 @@ Config = dict[str, Any]
 DEEPSPEED_FILE = "ds_config.json"
 HOSTFILE = "hostfile"
 PORT = 29500  # torchrun's own
-MULTI = {
-    "cuda": "MULTI_GPU",
-    "rocm": "MULTI_GPU",
-    "xpu": "MULTI_XPU",
-    "hpu": "MULTI_HPU",
-    "npu": "MULTI_NPU",
-    "mlu": "MULTI_MLU",
-    "musa": "MULTI_MUSA",
-    "cpu": "MULTI_CPU",
-}
+MULTI = {device: f"MULTI_{device.upper()}" for device in ("xpu", "hpu", "npu", "mlu", "musa", "cpu")}
 ZERO_STAGES = {"zero1": 1, "zero2": 2, "zero3": 3}
+TYPES = {"single": "NO", "megatron": "MEGATRON_LM", **dict.fromkeys(ZERO_STAGES, "DEEPSPEED")}
+TYPES |= {"fsdp1": "FSDP", "fsdp2": "FSDP"}
 # FSDP's names, and the numbers that stood for them before Accelerate 0.26.
 STRATEGIES = {"FULL_SHARD": 1, "SHARD_GRAD_OP": 2, "HYBRID_SHARD": 4, "HYBRID_SHARD_ZERO2": 5}
 MIXED = {"fp32": "no", "fp16": "fp16", "bf16": "bf16", "fp8": "fp8", "pure_bf16": "no"}
@@ -36,10 +29,11 @@ def accelerate_config(facts: Facts, setup: Setup) -> Config:
     release = facts.versions.accelerate
     config: Config = {"compute_environment": "LOCAL_MACHINE", "distributed_type": distributed_type(facts, setup)}
     config |= {name: block for name, block in blocks(facts, setup) if block}
+    nodes = machines(facts, setup)
     # beside a DeepSpeed file the key is refused, and the TPU launcher does not hand it on
     if setup.backend not in (*ZERO_STAGES, "xla"):
-        config["mixed_precision"] = mixed_precision(facts, setup)
-    nodes = machines(facts, setup)
+        # pure bf16 is none, with weights that are loaded in bf16
+        config["mixed_precision"] = "fp8" if setup.fp8 else MIXED[facts.precision or "bf16"]
     config["num_machines"] = nodes
     if nodes > 1:
         config["main_process_port"] = PORT
@@ -55,15 +49,11 @@ def accelerate_config(facts: Facts, setup: Setup) -> Config:
 def accelerate_yaml(facts: Facts, setup: Setup) -> str:
     """The file as text; a warning that cannot be mended in it is answered where it would stand."""
     text = "".join(block_lines(accelerate_config(facts, setup)))
-    if leaves_dtype(facts, setup):
+    # this release leaves weights under FSDP2 in the dtype that they are loaded in
+    upcast = facts.precision in ("bf16", "fp16", "fp8")
+    if setup.backend == "fsdp2" and upcast and in_span(facts.versions.accelerate, "1.13.0", "1.13.0"):
         return re.sub(r"(?m)^(mixed_precision: .*)$", rf"\1  # {REMARK}", text)
     return text
-
-
-def leaves_dtype(facts: Facts, setup: Setup) -> bool:
-    """Tell whether this release leaves weights under FSDP2 in the dtype that they are loaded in."""
-    upcast = facts.precision in ("bf16", "fp16", "fp8")
-    return setup.backend == "fsdp2" and upcast and in_span(facts.versions.accelerate, "1.13.0", "1.13.0")
 
 
 def machines(facts: Facts, setup: Setup) -> int:
@@ -71,22 +61,9 @@ def machines(facts: Facts, setup: Setup) -> int:
 
 
 def distributed_type(facts: Facts, setup: Setup) -> str:
-    if setup.backend == "single":
-        return "NO"
-    if setup.backend in ZERO_STAGES:
-        return "DEEPSPEED"
-    if setup.backend in ("fsdp1", "fsdp2"):
-        return "FSDP"
-    if setup.backend == "megatron":
-        return "MEGATRON_LM"
     if setup.backend == "xla":
         return "XLA" if in_span(facts.versions.accelerate, "0.28.0", None) else "TPU"
-    return MULTI.get(facts.hardware.device or "cuda", "MULTI_GPU")
-
-
-def mixed_precision(facts: Facts, setup: Setup) -> str:
-    """What `mixed_precision` says; pure bf16 is none, with weights that are loaded in bf16."""
-    return "fp8" if setup.fp8 else MIXED[facts.precision or "bf16"]
+    return TYPES.get(setup.backend) or MULTI.get(facts.hardware.device or "cuda", "MULTI_GPU")
 
 
 def blocks(facts: Facts, setup: Setup) -> Iterator[tuple[str, Config]]:
@@ -166,10 +143,9 @@ def recomputing(setup: Setup, known: Container[str]) -> Config:
         return {}
     if "megatron_lm_recompute_granularity" not in known:
         return {"megatron_lm_recompute_activations": True}
-    if setup.checkpointing == "selective":
-        return {"megatron_lm_recompute_granularity": "selective"}
     method = {"megatron_lm_recompute_method": "uniform", "megatron_lm_recompute_num_layers": 1}
-    return {"megatron_lm_recompute_granularity": "full", **method}
+    whole = method if setup.checkpointing == "full" else {}
+    return {"megatron_lm_recompute_granularity": setup.checkpointing, **whole}
 
 
 def dynamo_block(facts: Facts) -> Config:

@@ -10,9 +10,11 @@ from .setup import Setup
 
 
 def checks(facts: Facts, setup: Setup, estimate: Estimate) -> Iterator[str]:
-    yield runs_as(facts, setup)
-    if facts.hardware.device in ("cuda", "rocm", "hpu", "xpu", "npu"):
-        module = "cuda" if facts.hardware.device in ("cuda", "rocm") else facts.hardware.device
+    # the hardware decides, not only the file
+    kind, device = distributed_type(facts, setup), facts.hardware.device
+    yield f"accelerator.distributed_type is {kind} and accelerator.num_processes {setup.world}"
+    if device in ("cuda", "rocm", "hpu", "xpu", "npu"):
+        module = "cuda" if device == "rocm" else device
         yield (
             f"torch.{module}.max_memory_allocated() after the second step and after a whole accumulation: "
             f"{span(estimate.allocated)}; max_memory_reserved(): {span(estimate.reserved)}"
@@ -21,7 +23,7 @@ def checks(facts: Facts, setup: Setup, estimate: Estimate) -> Iterator[str]:
     yield from sharding(facts, setup)
     if estimate.cpu_ram.point > 8 * GIB:
         yield f"host memory while loading and stepping: {span(estimate.cpu_ram)} a node"
-    if facts.hardware.device in ("cuda", "rocm"):
+    if device in ("cuda", "rocm"):
         yield (
             'torch.cuda.memory_stats()["num_alloc_retries"] stays 0; if not, set '
             "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
@@ -30,12 +32,6 @@ def checks(facts: Facts, setup: Setup, estimate: Estimate) -> Iterator[str]:
         yield "feed the longest batch first, and run one evaluation and one checkpoint: each has a peak of its own"
         if setup.world > 1:
             yield "compare the loss of 50 steps with a short run of the setup that you had before"
-
-
-def runs_as(facts: Facts, setup: Setup) -> str:
-    """The type that Accelerate ended up with, which the hardware decides, not only the file."""
-    kind = distributed_type(facts, setup)
-    return f"accelerator.distributed_type is {kind} and accelerator.num_processes {setup.world}"
 
 
 def dtypes(facts: Facts, setup: Setup) -> Iterator[str]:
@@ -48,8 +44,8 @@ def dtypes(facts: Facts, setup: Setup) -> Iterator[str]:
 
 def sharding(facts: Facts, setup: Setup) -> Iterator[str]:
     if setup.backend == "fsdp2":
-        group = setup.shard * setup.cp
-        yield f"a parameter's to_local() holds about 1/{group * setup.tp} of its elements: else nothing is sharded"
+        parts = setup.shard * setup.cp * setup.tp
+        yield f"a parameter's to_local() holds about 1/{parts} of its elements: else nothing is sharded"
     if setup.backend == "zero3":
         yield "a parameter's ds_tensor is its share, and the parameter itself is empty between the steps"
     if (facts.task.quantization or "none") != "none":

@@ -49,25 +49,19 @@ def zero(facts: Facts, setup: Setup) -> Config:
     block: Config = {"stage": stage, "overlap_comm": True, "contiguous_gradients": True, "reduce_bucket_size": "auto"}
     if stage == 3:
         block |= {
-            "stage3_prefetch_bucket_size": prefetch(facts),
+            # before 0.31 Accelerate fills in a fraction, which DeepSpeed 0.15 and newer refuse
+            "stage3_prefetch_bucket_size": "auto"
+            if in_span(facts.versions.accelerate, "0.31.0", None)
+            else int(0.9 * (facts.model.hidden or 4096) ** 2),
             "stage3_param_persistence_threshold": "auto",
             "stage3_gather_16bit_weights_on_model_save": True,
         }
-    if setup.offload_optimizer != "none":
-        block["offload_optimizer"] = offload(setup.offload_optimizer)
-    if setup.offload_params != "none":
-        block["offload_param"] = offload(setup.offload_params)
+    devices = {"offload_optimizer": setup.offload_optimizer, "offload_param": setup.offload_params}
+    block |= {name: offload(device) for name, device in devices.items() if device != "none"}
     if setup.hpz > 1:
         block["zero_hpz_partition_size"] = setup.hpz
     known = knowledge.for_release(facts.versions.deepspeed).children("zero_optimization")
     return {name: value for name, value in block.items() if name in known}
-
-
-def prefetch(facts: Facts) -> int | str:
-    """What Accelerate fills in; before 0.31 it fills in a fraction, which DeepSpeed 0.15 and newer refuse."""
-    if in_span(facts.versions.accelerate, "0.31.0", None):
-        return "auto"
-    return int(0.9 * (facts.model.hidden or 4096) ** 2)
 
 
 def offload(device: str) -> Config:

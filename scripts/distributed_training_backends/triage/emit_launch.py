@@ -18,23 +18,21 @@ def launch_script(facts: Facts, setup: Setup) -> str:
 
 
 def launch_lines(facts: Facts, setup: Setup) -> Iterator[str]:
+    alone = f"{START} {SCRIPT}"
     count = machines(facts, setup)
     if setup.backend == "xla" and count > 1:
         yield "# On every host of the slice at once; TPU_NAME and ZONE are those of the slice."
-        yield (
-            'gcloud compute tpus tpu-vm ssh "$TPU_NAME" --zone "$ZONE" --worker all '
-            f'--command "accelerate launch --config_file {CONFIG} {SCRIPT}"'
-        )
+        yield (f'gcloud compute tpus tpu-vm ssh "$TPU_NAME" --zone "$ZONE" --worker all --command "{alone}"')
     elif setup.backend == "cpu":
         yield f"# On the first machine; {HOSTFILE} lists the machines, and mpirun starts the processes on all of them."
         if count > 1:
             yield "# MAIN_ADDRESS is the address of this first machine."
-        yield f"{START} {ADDRESS} {SCRIPT}" if count > 1 else f"{START} {SCRIPT}"
+        yield f"{START} {ADDRESS} {SCRIPT}" if count > 1 else alone
     elif count > 1:
         yield f"# On each of the {count} machines: RANK is 0 to {count - 1}, MAIN_ADDRESS is the address of machine 0."
         yield f'{START} --machine_rank "$RANK" {ADDRESS} {SCRIPT}'
     else:
-        yield f"{START} {SCRIPT}"
+        yield alone
 
 
 def slurm_script(facts: Facts, setup: Setup) -> str | None:
@@ -43,21 +41,16 @@ def slurm_script(facts: Facts, setup: Setup) -> str | None:
         return None
     nodes = machines(facts, setup)
     local = setup.world // nodes
-    command = f"{START} {SCRIPT}"
-    if nodes > 1:
-        command = f'{START} --machine_rank "$SLURM_PROCID" {ADDRESS} {SCRIPT}'
-    lines = [
-        "#!/bin/bash",
-        "#SBATCH --job-name=train",
-        f"#SBATCH --nodes={nodes}",
-        "#SBATCH --ntasks-per-node=1",
-        f"#SBATCH --gpus-per-node={local}",
-        "#SBATCH --exclusive",
-        "set -euo pipefail",
-    ]
-    if nodes > 1:
-        lines.append('MAIN_ADDRESS=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)')
-        lines.append("export MAIN_ADDRESS")
     # the inner shell runs on each node, where SLURM_PROCID is the node's own
-    lines.append(f"srun bash -c '{command}'")
-    return "\n".join(lines) + "\n"
+    meeting = f' --machine_rank "$SLURM_PROCID" {ADDRESS}' if nodes > 1 else ""
+    address = 'MAIN_ADDRESS=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)\nexport MAIN_ADDRESS\n'
+    return f"""\
+#!/bin/bash
+#SBATCH --job-name=train
+#SBATCH --nodes={nodes}
+#SBATCH --ntasks-per-node=1
+#SBATCH --gpus-per-node={local}
+#SBATCH --exclusive
+set -euo pipefail
+{address if nodes > 1 else ""}srun bash -c '{START}{meeting} {SCRIPT}'
+"""

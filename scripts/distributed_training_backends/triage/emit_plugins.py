@@ -20,7 +20,12 @@ def plugins_code(facts: Facts, setup: Setup) -> str | None:
     config = accelerate_config(facts, setup)
     made = [(owner, name, call(owner, given)) for owner, name, given in objects(config, release)]
     handlers = list(kwargs_handlers(setup))
-    names = sorted({owner for owner, _, _ in made} | {name for name, _ in handlers} | set(extra_names(setup)))
+    names = sorted(
+        {owner for owner, _, _ in made}
+        | {name for name, _ in handlers}
+        | ({"DDPCommunicationHookType"} if setup.comm_hook != "no" else set())
+        | ({"DeepSpeedSequenceParallelConfig"} if setup.sp > 1 else set())
+    )
     lines = ["from accelerate import Accelerator"]
     lines += [f"from accelerate.utils import {', '.join(names)}"] if names else []
     lines += [""] + [f"{name} = {text}" for _, name, text in made]
@@ -72,10 +77,3 @@ def kwargs_handlers(setup: Setup) -> Iterator[tuple[str, str]]:
         yield "DistributedDataParallelKwargs", call("DistributedDataParallelKwargs", {"comm_hook": hook})
     if setup.fp8:
         yield "AORecipeKwargs", "AORecipeKwargs()"
-
-
-def extra_names(setup: Setup) -> Iterator[str]:
-    if setup.comm_hook != "no":
-        yield "DDPCommunicationHookType"
-    if setup.sp > 1:
-        yield "DeepSpeedSequenceParallelConfig"
