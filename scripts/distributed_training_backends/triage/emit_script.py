@@ -10,28 +10,26 @@ from .facts import Facts
 from .setup import Setup
 
 DTYPES = {"bf16": Name("torch.bfloat16"), "fp16": Name("torch.float16"), "fp32": Name("torch.float32")}
-# By the name of the fact: (module, code). The learning rate is the user's to choose.
+# By the name of the fact: (module, class, arguments). The learning rate is the user's to choose.
 OPTIMIZERS = {
-    "adamw_torch": ("torch", "torch.optim.AdamW({}, lr=1e-5)"),
-    "adamw_torch_fused": ("torch", "torch.optim.AdamW({}, lr=1e-5, fused=True)"),
-    "adamw_8bit": ("bitsandbytes", "bitsandbytes.optim.AdamW8bit({}, lr=1e-5)"),
-    "adamw_torch_8bit": ("torchao.optim", "torchao.optim.AdamW8bit({}, lr=1e-5)"),
-    "adamw_torch_4bit": ("torchao.optim", "torchao.optim.AdamW4bit({}, lr=1e-5)"),
-    "paged_adamw_32bit": ("bitsandbytes", "bitsandbytes.optim.PagedAdamW32bit({}, lr=1e-5)"),
-    "paged_adamw_8bit": ("bitsandbytes", "bitsandbytes.optim.PagedAdamW8bit({}, lr=1e-5)"),
-    "adafactor": ("transformers", "transformers.Adafactor({}, lr=1e-5, scale_parameter=False, relative_step=False)"),
-    "sgd": ("torch", "torch.optim.SGD({}, lr=1e-3)"),
-    "sgd_momentum": ("torch", "torch.optim.SGD({}, lr=1e-3, momentum=0.9)"),
-    "lion_32bit": ("bitsandbytes", "bitsandbytes.optim.Lion32bit({}, lr=1e-6)"),
-    "lion_8bit": ("bitsandbytes", "bitsandbytes.optim.Lion8bit({}, lr=1e-6)"),
-    "muon": ("torch", "torch.optim.Muon({}, lr=1e-3)"),
+    "adamw_torch": ("torch", "optim.AdamW", "lr=1e-5"),
+    "adamw_torch_fused": ("torch", "optim.AdamW", "lr=1e-5, fused=True"),
+    "adamw_8bit": ("bitsandbytes", "optim.AdamW8bit", "lr=1e-5"),
+    "adamw_torch_8bit": ("torchao.optim", "AdamW8bit", "lr=1e-5"),
+    "adamw_torch_4bit": ("torchao.optim", "AdamW4bit", "lr=1e-5"),
+    "paged_adamw_32bit": ("bitsandbytes", "optim.PagedAdamW32bit", "lr=1e-5"),
+    "paged_adamw_8bit": ("bitsandbytes", "optim.PagedAdamW8bit", "lr=1e-5"),
+    "adafactor": ("transformers", "Adafactor", "lr=1e-5, scale_parameter=False, relative_step=False"),
+    "sgd": ("torch", "optim.SGD", "lr=1e-3"),
+    "sgd_momentum": ("torch", "optim.SGD", "lr=1e-3, momentum=0.9"),
+    "lion_32bit": ("bitsandbytes", "optim.Lion32bit", "lr=1e-6"),
+    "lion_8bit": ("bitsandbytes", "optim.Lion8bit", "lr=1e-6"),
+    "muon": ("torch", "optim.Muon", "lr=1e-3"),
 }
-PAGES = {
-    "cp": "references/parallelism-and-precision.md, Context parallelism",
-    "sp": "references/parallelism-and-precision.md, Sequence parallelism (Ulysses)",
-    "tp": "references/parallelism-and-precision.md, Tensor parallelism",
-    "megatron": "references/parallelism-and-precision.md, Megatron-LM",
-}
+# The sections of references/parallelism-and-precision.md.
+PAGES = {"cp": "Context parallelism", "sp": "Sequence parallelism (Ulysses)"}
+ADAPTED = ("lora", "qlora")
+TRAINED = "trained = [parameter for parameter in model.parameters() if parameter.requires_grad]"
 
 
 def script_code(facts: Facts, setup: Setup) -> str:
@@ -56,7 +54,7 @@ def imports(facts: Facts, setup: Setup) -> Iterator[str]:
         yield f"from accelerate.utils import {', '.join(sorted(handlers))}"
     if fused(facts, setup):
         yield "from liger_kernel.transformers import AutoLigerKernelForCausalLM"
-    if facts.task.kind in ("lora", "qlora"):
+    if facts.task.kind in ADAPTED:
         names = ["LoraConfig", "get_peft_model"]
         names += ["prepare_model_for_kbit_training"] if prepared(facts, setup) else []
         yield f"from peft import {', '.join(names)}"
@@ -98,9 +96,8 @@ def quantization(facts: Facts, setup: Setup) -> Iterator[str]:
     if facts.task.quantization == "int8":
         yield "quantization = BitsAndBytesConfig(load_in_8bit=True)"
         return
-    compute = DTYPES["fp16" if facts.precision == "fp16" else "bf16"]
     arguments: dict[str, object] = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}
-    arguments |= {"bnb_4bit_compute_dtype": compute}
+    arguments["bnb_4bit_compute_dtype"] = DTYPES["fp16" if facts.precision == "fp16" else "bf16"]
     if facts.task.quantization == "nf4_double":
         arguments["bnb_4bit_use_double_quant"] = True
     if setup.backend in ("fsdp1", "fsdp2"):
@@ -118,7 +115,7 @@ def split_while_loading(facts: Facts, setup: Setup) -> dict[str, object]:
 def adapters(facts: Facts, setup: Setup) -> Iterator[str]:
     """LoRA, and for FSDP1 a policy that keeps trained and frozen weights in groups of their own."""
     task = facts.task
-    if task.kind not in ("lora", "qlora"):
+    if task.kind not in ADAPTED:
         return
     if prepared(facts, setup):
         yield "model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)"
@@ -144,7 +141,7 @@ def after_loading(facts: Facts, setup: Setup) -> Iterator[str]:
     yield "model.config.use_cache = False"
     if setup.checkpointing == "full" and setup.checkpointed_by == "model" and setup.backend != "megatron":
         yield 'model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})'
-        if facts.task.kind in ("lora", "qlora"):
+        if facts.task.kind in ADAPTED:
             yield "model.enable_input_require_grads()"
 
 
@@ -152,21 +149,20 @@ def optimizer(facts: Facts, setup: Setup) -> Iterator[str]:
     """The optimizer over what is trained; under ZeRO with offload Accelerate makes a DeepSpeedCPUAdam of it."""
     if facts.task.kind == "inference":
         return
-    _, code = OPTIMIZERS.get(facts.optimizer or "", OPTIMIZERS["adamw_torch"])
-    trained = "model.parameters()"
-    if facts.task.kind in ("lora", "qlora"):
-        yield "trained = [parameter for parameter in model.parameters() if parameter.requires_grad]"
-        trained = "trained"
-    if setup.backend == "fsdp1" and facts.task.kind in ("lora", "qlora"):
+    module, name, arguments = OPTIMIZERS.get(facts.optimizer or "", OPTIMIZERS["adamw_torch"])
+    adapted = facts.task.kind in ADAPTED
+    if adapted:
+        yield TRAINED
+    if setup.backend == "fsdp1" and adapted:
         yield "model = accelerator.prepare(model)  # flat parameters are made here, so the optimizer comes after"
-        yield "trained = [parameter for parameter in model.parameters() if parameter.requires_grad]"
-    yield f"optimizer = {code.format(trained)}"
+        yield TRAINED
+    yield f"optimizer = {module}.{name}({'trained' if adapted else 'model.parameters()'}, {arguments})"
 
 
 def preparing(facts: Facts, setup: Setup) -> Iterator[str]:
     if facts.task.kind == "inference":
         yield "model, loader = accelerator.prepare(model, loader)"
-    elif setup.backend == "fsdp1" and facts.task.kind in ("lora", "qlora"):
+    elif setup.backend == "fsdp1" and facts.task.kind in ADAPTED:
         yield "optimizer, loader, scheduler = accelerator.prepare(optimizer, loader, scheduler)"
     else:
         yield "model, optimizer, loader, scheduler = accelerator.prepare(model, optimizer, loader, scheduler)"
@@ -175,9 +171,9 @@ def preparing(facts: Facts, setup: Setup) -> Iterator[str]:
 def loop(facts: Facts, setup: Setup) -> Iterator[str]:
     """The loop; where a backend wants another one, the page that has it."""
     page = next((PAGES[name] for name in ("sp", "cp") if getattr(setup, name) > 1), None)
-    page = PAGES["megatron"] if setup.backend == "megatron" else page
+    page = "Megatron-LM" if setup.backend == "megatron" else page
     if page:
-        yield f"# The loop differs for this backend: {page}."
+        yield f"# The loop differs for this backend: references/parallelism-and-precision.md, {page}."
         return
     if facts.task.kind == "inference":
         yield "with torch.inference_mode():"
@@ -195,16 +191,12 @@ def steps(setup: Setup) -> Iterator[str]:
     """The usual steps; DeepSpeed's engine clips and accumulates by its config."""
     yield "for batch in loader:"
     yield "    with accelerator.accumulate(model):"
-    yield "        loss = model(**batch).loss"
-    yield "        accelerator.backward(loss)"
+    inside = ["loss = model(**batch).loss", "accelerator.backward(loss)"]
     if setup.backend not in ZERO_STAGES:
-        yield "        if accelerator.sync_gradients:"
-        yield "            accelerator.clip_grad_norm_(model.parameters(), 1.0)"
-    yield "        optimizer.step()"
-    yield "        scheduler.step()"
-    yield "        optimizer.zero_grad()"
-    if setup.backend == "local_sgd":
-        yield "        local_sgd.step()"
+        inside += ["if accelerator.sync_gradients:", "    accelerator.clip_grad_norm_(model.parameters(), 1.0)"]
+    inside += ["optimizer.step()", "scheduler.step()", "optimizer.zero_grad()"]
+    inside += ["local_sgd.step()"] if setup.backend == "local_sgd" else []
+    yield from (f"        {line}" for line in inside)
 
 
 def fused(facts: Facts, setup: Setup) -> bool:

@@ -30,11 +30,8 @@ REMEDIES = {
 def sentences_of(pieces: Pieces, worst: Phase, verdict: Verdict) -> Iterator[str]:
     """What dominates, what would help, and what these releases do that nobody asked for."""
     largest = max(worst.parts, key=lambda part: part.size)
-    yield (
-        f"The peak comes {PHASES[worst.name]}: {NAMES.get(largest.name, largest.name)} take most, "
-        f"{largest.size / GIB:.1f} of "
-        f"{worst.size / GIB:.1f} GiB."
-    )
+    amounts = f"{largest.size / GIB:.1f} of {worst.size / GIB:.1f} GiB"
+    yield f"The peak comes {PHASES[worst.name]}: {NAMES.get(largest.name, largest.name)} take most, {amounts}."
     if verdict in ("tight", "does_not_fit"):
         yield f"To need less: {REMEDIES[largest.name]}."
     yield from release_facts(pieces.run)

@@ -7,6 +7,7 @@ it against a full validator.
 import math
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 from ..model import Pointer, json_pointer
@@ -15,8 +16,6 @@ from ..rules.suggest import closest, did_you_mean, listing, shown
 
 SCHEMA = "schemas/facts.schema.json"
 MOST_PROBLEMS = 50
-
-
 SCALES = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e\+?[0-9]{1,2})?)([kmbt]?)", re.IGNORECASE)
 FROM_SCRATCH = "write full, which needs the same from scratch, or continued"
@@ -40,12 +39,7 @@ def facts_schema() -> Mapping[str, Any]:
 
 
 def check(data: object) -> list[Problem]:
-    found = []
-    for problem in _value(data, facts_schema(), ()):
-        found.append(problem)
-        if len(found) == MOST_PROBLEMS:
-            break
-    return found
+    return list(islice(_value(data, facts_schema(), ()), MOST_PROBLEMS))
 
 
 def _value(value: object, schema: Mapping[str, Any], at: Pointer) -> Iterator[Problem]:

@@ -137,12 +137,8 @@ def read_facts(data: Mapping[str, Any]) -> tuple[Facts, list[Problem]]:
 def _group(kind: Any, given: object, at: str, bad: Iterable[str]) -> Any:
     """One group of facts, without those that cannot be used."""
     items = given.items() if isinstance(given, Mapping) else ()
-    usable = {key: _plain(value) for key, value in items if key in kind._fields and not _within(f"{at}/{key}", bad)}
-    return kind(**usable)
-
-
-def _within(at: str, bad: Iterable[str]) -> bool:
-    return any(pointer == at or pointer.startswith(at + "/") for pointer in bad)
+    wrong = {pointer.split("/")[2] for pointer in bad if pointer.startswith(at + "/")}
+    return kind(**{key: _plain(value) for key, value in items if key in kind._fields and key not in wrong})
 
 
 def _plain(value: object) -> object:
@@ -173,10 +169,8 @@ def contradictions(facts: Facts) -> Iterator[Problem]:
     if task.kind in ("full", "continued", "inference") and task.lora_rank is not None:
         yield Problem("/task/lora_rank", f"task.kind is {task.kind}, which has no adapters; write lora or qlora")
     if task.kind in ("full", "continued", "lora") and task.quantization not in (None, "none"):
-        yield Problem(
-            "/task/quantization",
-            f"quantized weights cannot be trained (task.kind is {task.kind}); write qlora, or quantization: none",
-        )
+        said = f"quantized weights cannot be trained (task.kind is {task.kind}); write qlora, or quantization: none"
+        yield Problem("/task/quantization", said)
     if task.kind == "qlora" and task.quantization == "none":
         yield Problem("/task/quantization", "qlora trains adapters on quantized weights; write nf4, or kind: lora")
     strange = unknown_targets(task.lora_targets or ())
@@ -194,10 +188,8 @@ def _batch_contradictions(batch: BatchFacts) -> Iterator[Problem]:
         yield Problem("/batch/accumulation", "with a global batch the accumulation follows from it; leave one out")
     elif batch.micro_batch and batch.global_batch % batch.micro_batch:
         wanted = f"a micro batch that divides {batch.global_batch}, or a multiple of {batch.micro_batch}"
-        yield Problem(
-            "/batch/global_batch",
-            f"micro batches of {batch.micro_batch} do not make {batch.global_batch}; write {wanted}",
-        )
+        said = f"micro batches of {batch.micro_batch} do not make {batch.global_batch}; write {wanted}"
+        yield Problem("/batch/global_batch", said)
 
 
 def _model_contradictions(model: ModelFacts) -> Iterator[Problem]:

@@ -29,6 +29,10 @@ class UnknownModelError(ValueError):
         self.pointer = pointer
 
 
+def bad_config(message: str) -> UnknownModelError:
+    return UnknownModelError("/model/config", message)
+
+
 class Experts(NamedTuple):
     """How a mixture of experts spells itself; None is what the family does not have."""
 
@@ -128,18 +132,14 @@ def family_of(config: Mapping[str, Any]) -> Family:
     if any(isinstance(config.get(part), Mapping) for part in ("text_config", "vision_config", "audio_config")):
         text = "; give its text_config as model.config to estimate the language part alone"
         rest = text if isinstance(config.get("text_config"), Mapping) else ""
-        raise UnknownModelError(
-            "/model/config", f"{shown(kind)} is a model of several modalities, not counted here{rest}"
-        )
+        raise bad_config(f"{shown(kind)} is a model of several modalities, not counted here{rest}")
     if kind is None:
-        raise UnknownModelError("/model/config", "the config has no model_type; give the model's config.json, or sizes")
+        raise bad_config("the config has no model_type; give the model's config.json, or sizes")
     for what, kinds in load_json(ARCHITECTURES)["refused"].items():
         if kind in kinds or (what == "an encoder with a decoder" and config.get("is_encoder_decoder") is True):
-            raise UnknownModelError(
-                "/model/config", f"{shown(kind)} is {what}; only decoder-only language models are estimated here"
-            )
+            raise bad_config(f"{shown(kind)} is {what}; only decoder-only language models are estimated here")
     sizes = "params, layers, hidden, heads, kv_heads, vocab and intermediate"
-    raise UnknownModelError("/model/config", f"the model_type {shown(kind)} is not known here; give {sizes} instead")
+    raise bad_config(f"the model_type {shown(kind)} is not known here; give {sizes} instead")
 
 
 def setting(family: Family, config: Mapping[str, Any], key: str, default: Any = None) -> Any:
@@ -160,8 +160,7 @@ def sizes_of(family: Family, config: Mapping[str, Any]) -> Sizes:
 
     hidden, heads, layers = whole("hidden"), whole("heads"), whole("layers")
     if hidden % heads and not any(setting(family, config, key) for key in family.keys["head_dim"].split("|")):
-        said = f"{heads} heads do not divide the hidden size {hidden}; correct one, or add head_dim"
-        raise UnknownModelError("/model/config", said)
+        raise bad_config(f"{heads} heads do not divide the hidden size {hidden}; correct one, or add head_dim")
     head_dim = whole("head_dim", hidden // heads if hidden % heads == 0 else None)
     intermediate = whole("intermediate", family.expansion * hidden if family.expansion else None)
     experts, per_token, sparse, width, shared = mixture(family, config, layers, intermediate)
@@ -191,11 +190,9 @@ def number(family: Family, config: Mapping[str, Any], key: str, default: int | N
     key = next((one for one in spellings if config.get(one) is not None), spellings[0])
     value = setting(family, config, key, default)
     if value is None:
-        raise UnknownModelError("/model/config", f"the config has no {key}, which a {family.name} model needs")
+        raise bad_config(f"the config has no {key}, which a {family.name} model needs")
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10**8:
-        raise UnknownModelError(
-            "/model/config", f"{key} is {shown(value)}, which is no whole number from 1 to 100000000"
-        )
+        raise bad_config(f"{key} is {shown(value)}, which is no whole number from 1 to 100000000")
     return value
 
 
@@ -208,7 +205,7 @@ def kv_heads(family: Family, config: Mapping[str, Any], heads: int) -> int:
         return heads
     found = number(family, config, family.keys["kv_heads"], heads)
     if heads % found:
-        raise UnknownModelError("/model/config", f"{found} key/value heads do not divide the {heads} heads")
+        raise bad_config(f"{found} key/value heads do not divide the {heads} heads")
     return found
 
 
@@ -231,8 +228,7 @@ def mixture(
     experts = number(family, config, spelled.number, spelled.defaults[0])
     per_token = number(family, config, spelled.per_token, spelled.defaults[1])
     if per_token > experts:
-        said = f"{spelled.per_token} is {per_token}, more than the number of experts, {experts}"
-        raise UnknownModelError("/model/config", said)
+        raise bad_config(f"{spelled.per_token} is {per_token}, more than the number of experts, {experts}")
     width = number(family, config, spelled.width, None) if spelled.width else intermediate
     shared = int(setting(family, config, spelled.shared_width, 0)) if spelled.shared_width else 0
     shared += width * int(setting(family, config, spelled.shared, 0)) if spelled.shared else 0

@@ -39,7 +39,15 @@ def looked_up(facts: Facts) -> Identified:
         problems = () if hardware.gpu_memory_gib else (unknown(hardware.gpu),)
         return Identified(facts, (), problems)
     problems = (*against(hardware, found), *(against_slice(hardware, part) if part else ()))
-    filled = facts._replace(hardware=with_accelerator(hardware, found, part))
+    filled = facts._replace(
+        hardware=hardware._replace(
+            gpu=found.name,
+            device=hardware.device or found.device,
+            gpu_memory_gib=hardware.gpu_memory_gib or found.memory_gib,
+            intra=hardware.intra or found.link,
+            **({"nodes": part.nodes, "gpus_per_node": part.per_node} if part else {}),
+        )
+    )
     if filled.precision is None and not found.bf16:
         half = Assumption("precision", "fp16", f"the {found.name} does not compute in bf16", ("fp32",))
         return Identified(filled._replace(precision="fp16"), (half,), problems)
@@ -69,20 +77,6 @@ def against(hardware: HardwareFacts, found: Accelerator) -> Iterator[Problem]:
 
 
 def against_slice(hardware: HardwareFacts, part: Slice) -> Iterator[Problem]:
-    for name, count, have in (
-        ("nodes", hardware.nodes, part.nodes),
-        ("gpus_per_node", hardware.gpus_per_node, part.per_node),
-    ):
-        if count not in (None, have):
+    for name, have in (("nodes", part.nodes), ("gpus_per_node", part.per_node)):
+        if (count := getattr(hardware, name)) not in (None, have):
             yield Problem(f"/hardware/{name}", f"{shown(hardware.gpu)} has {have}, not {count}; leave it out")
-
-
-def with_accelerator(hardware: HardwareFacts, found: Accelerator, part: Slice | None) -> HardwareFacts:
-    return hardware._replace(
-        gpu=found.name,
-        device=hardware.device or found.device,
-        gpu_memory_gib=hardware.gpu_memory_gib or found.memory_gib,
-        intra=hardware.intra or found.link,
-        nodes=part.nodes if part else hardware.nodes,
-        gpus_per_node=part.per_node if part else hardware.gpus_per_node,
-    )

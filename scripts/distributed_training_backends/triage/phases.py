@@ -68,11 +68,8 @@ def pieces_of(facts: Facts, setup: Setup) -> Pieces:
 
 def phases_of(pieces: Pieces) -> tuple[Phase, ...]:
     states = pieces.states
-    always: Parts = (
-        Part("weights", states.weights),
-        Part("optimizer", states.optimizer),
-        Part("communication", states.buckets),
-    )
+    kept = {"weights": states.weights, "optimizer": states.optimizer, "communication": states.buckets}
+    always = tuple(Part(*item) for item in kept.items())
     if not pieces.run.trains:
         return (loading(pieces), inference(pieces, always))
     step = (*always, Part("gradients", states.gradients), Part("step", states.step))

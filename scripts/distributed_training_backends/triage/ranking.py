@@ -68,7 +68,7 @@ def computing(facts: Facts, setup: Setup, work: Work, tokens: float, passes: int
     width = tokens * setup.tp * setup.pp / passes  # tokens that one product sees
     seconds = tokens * operations(facts, setup, work) / rate * (1 + threshold("tokens_half") / max(width, 1.0))
     seconds += threshold("layer_overhead_us") * 1e-6 * work.layers / setup.pp * passes
-    seconds *= bubble(setup, passes)
+    seconds *= 1.0 + (setup.pp - 1) / passes  # pipeline stages wait for the first micro batch
     if quantized(facts, setup):
         # weights are made whole in the forward and backward pass, and once more where activations are recomputed
         again = 3 if setup.checkpointing == "full" else 2
@@ -107,29 +107,17 @@ def operations(facts: Facts, setup: Setup, work: Work) -> float:
 def peak(facts: Facts, setup: Setup) -> float:
     """The GPU's rate in operations a second."""
     gpu = accelerator(facts)
-    if gpu is None:
-        rate: float = load_json("planner.json")["assumed_tflops"]["value"] * 1e12
-    else:
-        rate = gpu.tflops * 1e12
+    rate: float = 1e12 * (gpu.tflops if gpu else load_json("planner.json")["assumed_tflops"]["value"])
     if facts.precision == "fp32":
         rate /= 2  # tf32, where there is such a thing
     return rate * (threshold("fp8_gain") if setup.fp8 else 1.0)
-
-
-def bubble(setup: Setup, passes: int) -> float:
-    """How much longer a step takes because pipeline stages wait for the first micro batch."""
-    return 1.0 + (setup.pp - 1) / passes
 
 
 # --- communication ---
 
 
 def traffic(facts: Facts, setup: Setup, work: Work, passes: int) -> Traffic:
-    parts = [
-        gradients(facts, setup, work, passes),
-        gathered(facts, setup, work, passes),
-        split_layers(facts, setup, work, passes),
-    ]
+    parts = [part(facts, setup, work, passes) for part in (gradients, gathered, split_layers)]
     return Traffic(*(sum(amounts) for amounts in zip(*parts, strict=True)))
 
 
@@ -144,10 +132,7 @@ def gradients(facts: Facts, setup: Setup, work: Work, passes: int) -> Traffic:
         return spread(facts, setup, 2 * size)
     # stages 2 and 3 reduce after every pass, FSDP too unless it keeps whole gradients
     times = passes if setup.backend in ("zero2", "zero3") or setup.sync_each_batch else 1
-    scattered = Traffic(link=size * times) if setup.replicate > 1 else spread(facts, setup, size * times)
-    if setup.replicate > 1:
-        return Traffic(scattered.link, 2 * size, 0.0)
-    return scattered
+    return Traffic(size * times, 2 * size) if setup.replicate > 1 else spread(facts, setup, size * times)
 
 
 def gradient_bytes(facts: Facts, setup: Setup) -> float:
@@ -205,7 +190,8 @@ def spread(facts: Facts, setup: Setup, size: float) -> Traffic:
 def communicating(facts: Facts, sent: Traffic, compute: float) -> float:
     """Seconds that a step waits for others: what blocks, and what does not fit behind the compute."""
     link = link_rate(facts)
-    hidden = sent.link / link + sent.network / network_rate(facts)
+    network = network_gbit(facts) / 8 * GIGA * threshold("network_efficiency")  # bytes a second that leave a node
+    hidden = sent.link / link + sent.network / network
     shadow = threshold("overlap") * min(hidden, compute)
     return hidden - shadow + sent.blocking / link
 
@@ -216,10 +202,6 @@ def link_rate(facts: Facts) -> float:
     fast = gpu is not None and (kind is None or kind == gpu.link)
     speed = gpu.link_gb_per_s if gpu is not None and fast else default_link(kind or "pcie")
     return speed * GIGA * threshold("link_efficiency")
-
-
-def network_rate(facts: Facts) -> float:
-    return network_gbit(facts) / 8 * GIGA * threshold("network_efficiency")
 
 
 def network_gbit(facts: Facts) -> float:

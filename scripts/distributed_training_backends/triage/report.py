@@ -9,7 +9,6 @@ from ..model_triage import (
     Assumed,
     Candidate,
     Component,
-    File,
     Memory,
     Removed,
     Speed,
@@ -80,13 +79,9 @@ def candidate(asked: Facts, rank: int, one: Ranked, fastest: float, with_files: 
         cautions=tuple(f"{remark.text} ({remark.source})" for remark in cautions(facts, setup)),
         largest_micro_batch=largest_micro_batch(one.made) if with_files else 0,
         addons=tuple(Addon(*extra) for extra in addons(facts, setup)) if with_files else (),
-        files=tuple(offered_files(facts, one)) if with_files else (),
+        files=tuple(files(facts, setup)) if with_files else (),
         checks=tuple(checks(facts, setup, estimate)) if with_files else (),
     )
-
-
-def offered_files(facts: Facts, one: Ranked) -> Iterator[File]:
-    yield from files(facts, one.setup)
 
 
 def memory(facts: Facts, estimate: Estimate) -> Memory:
@@ -141,8 +136,7 @@ def removed(out: Sequence[Out]) -> Iterator[Removed]:
 
 
 def assumed(asked: Question, best: Ranked | None) -> Iterator[Assumed]:
-    for assumption, effect in effects(asked, best):
-        yield Assumed(assumption.name, spelled(assumption.value), assumption.why, effect)
+    return (Assumed(one.name, spelled(one.value), one.why, effect) for one, effect in effects(asked, best))
 
 
 def spelled(value: Any) -> str:

@@ -48,7 +48,7 @@ class Run(NamedTuple):
 
     @property
     def adapted(self) -> bool:
-        return self.facts.task.kind in ("lora", "qlora")
+        return adapts(self.facts)
 
     @property
     def trains(self) -> bool:
@@ -62,7 +62,6 @@ class Run(NamedTuple):
 def resolved(facts: Facts, setup: Setup, shape: Shape) -> Run:
     quantization = setup.quantization or facts.task.quantization or "none"
     micro = setup.micro_batch or facts.batch.micro_batch or 1
-    split = setup.cp * setup.sp
     sequence = facts.batch.seq or 1
     model_parallel = setup.tp * setup.pp
     trainable, fixed = trained(facts, shape)
@@ -71,7 +70,7 @@ def resolved(facts: Facts, setup: Setup, shape: Shape) -> Run:
         facts=facts,
         setup=setup,
         shape=shape,
-        tokens=sequence * micro / split,
+        tokens=sequence * micro / (setup.cp * setup.sp),
         sequence=sequence,
         trainable=trainable / model_parallel,
         fixed=fixed / model_parallel,

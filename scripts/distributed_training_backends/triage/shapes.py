@@ -1,5 +1,6 @@
 """Models as sizes and exact numbers of parameters, counted from a config.json as Transformers builds the model."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -57,12 +58,13 @@ def shape_of(model: ModelFacts) -> Shape:
     else:
         return shaped(model, *plain(model), model.name or "the model")
     family = family_of(config)
-    told = {
-        family.keys.get(size, size).partition("|")[0]: getattr(model, size)
-        for size in SIZES
-        if getattr(model, size) is not None
-    }
-    return shaped(model, family, {**config, **told}, name)
+    return shaped(model, family, {**config, **told(model, family)}, name)
+
+
+def told(model: ModelFacts, family: Family) -> dict[str, Any]:
+    """The sizes that are told, as the family's config spells them."""
+    sizes = {size: value for size in SIZES if (value := getattr(model, size)) is not None}
+    return {family.keys.get(size, size).partition("|")[0]: value for size, value in sizes.items()}
 
 
 def shaped(model: ModelFacts, family: Family, config: Mapping[str, Any], name: str) -> Shape:
@@ -74,18 +76,10 @@ def shaped(model: ModelFacts, family: Family, config: Mapping[str, Any], name: s
     if model.params:
         counts = rescaled(counts, model.params)
     return Shape(
+        **{size: getattr(sizes, size) for size in SIZES if size != "intermediate"},
         name=name,
         family=family.name,
-        layers=sizes.layers,
-        hidden=sizes.hidden,
-        heads=sizes.heads,
-        kv_heads=sizes.kv_heads,
-        head_dim=sizes.head_dim,
-        vocab=sizes.vocab,
         intermediate=sizes.active_width,
-        experts=sizes.experts,
-        experts_per_token=sizes.experts_per_token,
-        tied=sizes.tied,
         gated=family.gated,
         parallel=family.parallel,
         rms_norm=family.norm == "rms",
@@ -99,10 +93,8 @@ def shaped(model: ModelFacts, family: Family, config: Mapping[str, Any], name: s
 def rescaled(counts: Counts, params: int) -> Counts:
     """Counts for the number of parameters that is told; the difference goes to the layers."""
     if not 1 / LIKELY <= params / counts.total <= LIKELY:
-        raise UnknownModelError(
-            "/model/params",
-            f"the sizes make {counts.total / 1e9:.2f}B parameters, not {params / 1e9:.2f}B; correct or leave out one",
-        )
+        said = f"the sizes make {counts.total / 1e9:.2f}B parameters, not {params / 1e9:.2f}B; correct or leave out one"
+        raise UnknownModelError("/model/params", said)
     layers = counts.layers + params - counts.total
     ratio = layers / counts.layers
     return counts._replace(
@@ -128,13 +120,8 @@ def named(name: str) -> Mapping[str, Any]:
 
 def bare(name: str) -> str:
     text = name.rsplit("/", 1)[-1].lower().replace("_", "-")
-    changed = True
-    while changed:
-        shorter = text
-        for ending in ("-hf", "-instruct", "-chat", "-base", "-it", "-v0.1", "-v0.3"):
-            shorter = shorter.removesuffix(ending)
-        changed, text = shorter != text, shorter
-    return text.replace("meta-llama-", "llama-").replace("qwen2.5-", "qwen2.5-")
+    text = re.sub(r"(?:-hf|-instruct|-chat|-base|-it|-v0\.1|-v0\.3)+$", "", text)
+    return text.replace("meta-llama-", "llama-")
 
 
 def plain(model: ModelFacts) -> tuple[Family, Mapping[str, Any]]:
@@ -149,10 +136,5 @@ def plain(model: ModelFacts) -> tuple[Family, Mapping[str, Any]]:
     # a model without a gate mostly has LayerNorm and biases too
     kind = ("mixtral" if (model.experts or 1) > 1 else "llama") if gated else "starcoder2"
     family = family_of({"model_type": kind})
-    told = {
-        family.keys.get(size, size).partition("|")[0]: getattr(model, size)
-        for size in SIZES
-        if getattr(model, size) is not None
-    }
     width = model.intermediate or (round(8 * (model.hidden or 0) / 3) if gated else 4 * (model.hidden or 0))
-    return family, {"intermediate_size": width, **told}
+    return family, {"intermediate_size": width, **told(model, family)}

@@ -111,14 +111,8 @@ def offloads_silently(run: Run) -> bool:
 
 def megatron_states(run: Run) -> States:
     """Megatron-LM: half-precision weights, fp32 gradients, and states that its optimizer may divide."""
-    replicas = max(run.shard, 1)
-    return States(
-        weights=run.trainable * 2 + run.fixed * 2,
-        gradients=run.trainable * 4,
-        optimizer=run.trainable * 12 / replicas,
-        buckets=0.0,
-        step=0.0,
-    )
+    weights, optimizer = run.trainable * 2 + run.fixed * 2, run.trainable * 12 / max(run.shard, 1)
+    return States(weights, run.trainable * 4, optimizer, buckets=0.0, step=0.0)
 
 
 def keeps_inputs_of_quantized(run: Run) -> bool:

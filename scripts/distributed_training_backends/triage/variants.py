@@ -1,12 +1,13 @@
 """The least that has to be given up so that a setup fits: first a loss without logits, then recomputed activations."""
 
 from collections.abc import Container, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from .estimate import Estimate
 from .facts import Facts
 from .memory import estimate
 from .ranking import threshold
+from .run import REPLICATED
 from .setup import Checkpointing, Setup
 
 MOST_MICRO_BATCH = 64
@@ -52,8 +53,7 @@ def checkpointings(facts: Facts, setup: Setup) -> tuple[Checkpointing, ...]:
     if facts.task.kind == "inference":
         return ("none",)
     if facts.checkpointing is not None:
-        kinds: dict[str, Checkpointing] = {"none": "none", "selective": "selective", "full": "full"}
-        return (kinds[facts.checkpointing],)
+        return tuple(kind for kind in get_args(Checkpointing) if kind == facts.checkpointing)
     return ("none", "selective", "full") if setup.backend == "megatron" else ("none", "full")
 
 
@@ -64,10 +64,6 @@ def losses(facts: Facts, setup: Setup, told: Container[str]) -> tuple[bool | Non
     return (None, True) if large and free else (None,)
 
 
-# Backends that leave weights in the dtype they are loaded in, where the others keep fp32 ones to step on.
-KEEPS_DTYPE = ("single", "ddp", "local_sgd", "gaudi", "xla", "cpu")
-
-
 def settled(facts: Facts, setup: Setup, told: Container[str]) -> Facts:
     """The facts as this setup runs, so that all setups train alike: with fp32 weights to step on, if nobody said else.
 
@@ -76,7 +72,8 @@ def settled(facts: Facts, setup: Setup, told: Container[str]) -> Facts:
     if setup.backend in ("fsdp1", "fsdp2") and facts.task.kbit_preparation:
         facts = facts._replace(task=facts.task._replace(kbit_preparation=False))
     mixed = facts.task.kind in ("full", "continued") and facts.precision in ("bf16", "fp16", "fp8")
-    if mixed and setup.backend in KEEPS_DTYPE and "weights" not in told:
+    # backends that replicate leave weights in the dtype they are loaded in, the others keep fp32 ones to step on
+    if mixed and setup.backend in REPLICATED and "weights" not in told:
         facts = facts._replace(weights="fp32")
     return stepped(facts, setup)
 

@@ -46,9 +46,7 @@ def active(shape: Shape) -> float:
 def weight_bytes(facts: Facts) -> float:
     """Bytes of a weight when it is gathered: packed, or in the precision of the computation."""
     packed = quantized_size(facts.task.quantization or "none")
-    if packed:
-        return packed
-    return 4.0 if facts.precision == "fp32" and facts.weights == "fp32" else 2.0
+    return packed or (4.0 if facts.precision == "fp32" and facts.weights == "fp32" else 2.0)
 
 
 # The sizes that conditions ask about. The others stay as they were told: from them the model is counted.
