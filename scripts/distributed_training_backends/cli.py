@@ -45,8 +45,7 @@ def _check_together(args: argparse.Namespace) -> None:
     """Refuse what the parser lets through but makes no sense together."""
     if not args.paths and args.launch is None:
         raise common.UsageError("give a file, a directory, or - for standard input (see --help)")
-    if args.output_file in ("", "-"):
-        raise common.UsageError("--output-file wants the name of a file; without it the result goes to standard output")
+    common.check_output_name(args)
     if args.output_format in ("sarif", "github") and (args.explain_effective or args.compare_accelerate):
         raise common.UsageError("what takes effect is told as text or json")
     if args.unsafe_fixes and not (args.fix or args.diff):

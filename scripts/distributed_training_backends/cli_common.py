@@ -35,14 +35,8 @@ class Parser(argparse.ArgumentParser):
     """A parser that reports a wrong call in one line and knows options with underscores, as Accelerate's are."""
 
     def __init__(self, prog: str, summary: str, examples: str, usage: str = FILES) -> None:
-        super().__init__(
-            prog=prog,
-            usage=usage,
-            description=summary,
-            epilog=f"examples:\n{examples}",
-            formatter_class=formatter,
-            allow_abbrev=False,
-        )
+        told = f"examples:\n{examples}"
+        super().__init__(prog, usage, summary, told, formatter_class=formatter, allow_abbrev=False)
         self.add_argument("--version", action="version", version=f"{prog} {VERSION}")
 
     def error(self, message: str) -> NoReturn:
@@ -138,16 +132,8 @@ def add_context_arguments(parser: argparse.ArgumentParser) -> None:
 
 def context_from(args: argparse.Namespace) -> Context:
     """Gather what the flags say about the run."""
-    return Context(
-        num_processes=args.num_processes,
-        num_machines=args.num_machines,
-        machine_rank=args.machine_rank,
-        main_process_ip=args.main_process_ip,
-        main_process_port=args.main_process_port,
-        mixed_precision=args.mixed_precision,
-        consumer=args.consumer,
-        launched=args.launch_complete,
-    )
+    given = {name: getattr(args, name) for name in Context._fields if hasattr(args, name)}
+    return Context(**given, launched=args.launch_complete)
 
 
 def note(text: str) -> None:
@@ -162,6 +148,11 @@ def note(text: str) -> None:
 
 
 OTHER_PLACE = "; --output-file names another place"
+
+
+def check_output_name(args: argparse.Namespace) -> None:
+    if args.output_file in ("", "-"):
+        raise UsageError("--output-file wants the name of a file; without it the result goes to standard output")
 
 
 def emit(text: str, output_file: str | None = None, instead: str = OTHER_PLACE) -> None:

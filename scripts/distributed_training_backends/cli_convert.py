@@ -50,8 +50,7 @@ def check(args: argparse.Namespace) -> None:
     """Refuse to convert nothing, and to write over what is read."""
     if not args.paths and args.launch is None:
         raise common.UsageError("give a config, or --launch (see --help)")
-    if args.output_file in ("", "-"):
-        raise common.UsageError("--output-file wants the name of a file; without it the result goes to standard output")
+    common.check_output_name(args)
     if args.output_file and cli_run.real(args.output_file) in map(cli_run.real, args.paths):
         raise common.UsageError(f"--output-file {args.output_file} is one of the inputs, and would be overwritten")
 

@@ -48,8 +48,7 @@ def check(args: argparse.Namespace) -> None:
     """Refuse a call that asks nothing, and one that would write over what it reads."""
     if args.log is None and not any(symptom.strip() for symptom in args.symptom):
         raise common.UsageError("give a log (or - for standard input), or --symptom (see --help)")
-    if args.output_file in ("", "-"):
-        raise common.UsageError("--output-file wants the name of a file; without it the result goes to standard output")
+    common.check_output_name(args)
     read = (args.log or "", *args.config, args.launch, *args.versions)
     if args.output_file and any(same_file(path, args.output_file) for path in read):
         raise common.UsageError(f"--output-file {args.output_file} is one of the inputs, and would be overwritten")

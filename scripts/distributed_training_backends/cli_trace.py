@@ -57,16 +57,9 @@ def traced(facts: Facts, setup: Setup, config: dict[str, Any], limit: float = TI
     refusal = refused(facts, setup)
     if refusal:
         return Trace({}, refusal)
-    command = [*INTERPRETER, WORKER]
+    command, task = [*INTERPRETER, WORKER], json.dumps(task_of(facts, setup, config))
     try:
-        done = subprocess.run(
-            command,
-            input=json.dumps(task_of(facts, setup, config)),
-            capture_output=True,
-            text=True,
-            timeout=limit,
-            check=False,
-        )
+        done = subprocess.run(command, input=task, capture_output=True, text=True, timeout=limit, check=False)
     except subprocess.TimeoutExpired:
         return Trace({}, f"the trace took longer than {limit:.0f} s; a smaller model or --trace-limit helps")
     lines = done.stdout.strip().splitlines()
@@ -96,21 +89,17 @@ def refused(facts: Facts, setup: Setup) -> str:
 
 def task_of(facts: Facts, setup: Setup, config: dict[str, Any]) -> dict[str, Any]:
     adapters = facts.task.kind == "lora"
-    checkpointing = (setup.checkpointing or facts.checkpointing) == "full"
     sharded = setup.shard if setup.backend == "fsdp2" else 1
     mixed = facts.precision in ("bf16", "fp16", "fp8")
-    lora = {
-        "rank": facts.task.lora_rank,
-        "targets": list(facts.task.lora_targets or ()),
-        "dropout": facts.task.lora_dropout or 0.0,
-    }
+    task = facts.task
+    lora = {"rank": task.lora_rank, "targets": list(task.lora_targets or ()), "dropout": task.lora_dropout or 0.0}
     return {
         "config": config,
         "seq": facts.batch.seq,
         "micro_batch": setup.micro_batch or facts.batch.micro_batch,
         "weights": "fp32" if sharded > 1 and mixed and not adapters else facts.weights,
         "attention": ATTENTION.get(facts.attention or "sdpa", "sdpa"),
-        "checkpointing": checkpointing,
+        "checkpointing": (setup.checkpointing or facts.checkpointing) == "full",
         "autocast": mixed and sharded == 1,
         "fused": facts.optimizer != "adamw_torch",
         "lora": lora if adapters else None,

@@ -7,13 +7,13 @@ import stat
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import cli_common as common
 from .cli_triage_facts import add_fact_arguments, facts_from
 
 if TYPE_CHECKING:
-    from .model_triage import Candidate, TriageReport
+    from .model_triage import TriageReport
 
 PROG = "triage-backend"
 SUMMARY = "Choose a training backend for a model and a machine: what fits, how fast it is, and the config to start it."
@@ -120,13 +120,9 @@ def planned_files(report: TriageReport, args: Namespace) -> Iterator[tuple[str, 
     """The path and the text of each file: a folder for each candidate, unless only one was asked for."""
     for candidate in report.candidates:
         if args.candidate in (None, candidate.name):
-            folder = args.write if args.candidate else os.path.join(args.write, folder_of(candidate))
+            folder = "" if args.candidate else f"{candidate.rank}-{candidate.name}"
             for file in candidate.files:
-                yield os.path.join(folder, file.name), file.text
-
-
-def folder_of(candidate: Candidate) -> str:
-    return f"{candidate.rank}-{candidate.name}"
+                yield os.path.join(args.write, folder, file.name), file.text
 
 
 def build_parser() -> common.Parser:
@@ -134,13 +130,10 @@ def build_parser() -> common.Parser:
     add_fact_arguments(parser)
     group = parser.add_argument_group("output")
     group.add_argument("--output-format", choices=("text", "json"), default="text")
-    group.add_argument(
-        "--detail", choices=("concise", "full"), default="concise", help="all files and setups (concise)"
-    )
-    count: Any = common.whole(1, MOST)
-    group.add_argument(
-        "--limit", metavar="N", type=count, default=3, help="candidates with files, the best of each backend first (3)"
-    )
+    details = ("concise", "full")
+    group.add_argument("--detail", choices=details, default="concise", help="all files and setups (concise)")
+    count, told = common.whole(1, MOST), "candidates with files, the best of each backend first (3)"
+    group.add_argument("--limit", metavar="N", type=count, default=3, help=told)
     group.add_argument("--candidate", metavar="NAME", help="show and write this one instead of the best")
     group.add_argument("--write", metavar="DIR", help="write configs, commands and code, a folder for each candidate")
     group.add_argument("--force", action="store_true", help="let --write and --report replace files")

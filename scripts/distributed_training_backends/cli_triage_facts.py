@@ -9,7 +9,7 @@ from typing import Any
 from . import cli_common as common
 from .resources import load_json
 from .sources.limits import MAX_BYTES, Unreadable
-from .sources.reading import read_path, read_stdin
+from .sources.reading import Raw, read_path, read_stdin
 from .triage.fact_schema import HINTS, spelled_out
 
 SCHEMA = "schemas/facts.schema.json"
@@ -117,17 +117,19 @@ def loaded(path: str) -> dict[str, Any]:
     if path == "-" and sys.stdin is None:
         raise common.UsageError("--facts -: standard input is closed")
     raw = read_stdin(sys.stdin.buffer.read(MAX_BYTES + 1)) if path == "-" else read_path(path)
+    return facts_in(text_of(raw, path), path)
+
+
+def text_of(raw: Raw | Unreadable, path: str) -> str:
     if isinstance(raw, Unreadable):
         raise common.UsageError(f"{path}: {raw.message}")
-    return facts_in(raw.text, path)
+    return raw.text
 
 
 def json_file(path: str) -> Any:
-    raw = read_path(path)
-    if isinstance(raw, Unreadable):
-        raise common.UsageError(f"{path}: {raw.message}")
+    text = text_of(read_path(path), path)
     try:
-        return json.loads(raw.text)
+        return json.loads(text)
     except RecursionError:
         raise common.UsageError(f"{path}: it is nested too deep") from None
     except ValueError as error:

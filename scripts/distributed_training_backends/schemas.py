@@ -40,13 +40,11 @@ def accelerate_schema(targets: Targets) -> Schema:
     shared = {name: {"description": text} for name, text in LEGACY.items()}
     cluster = {name: top_level(name, release) for name in known.cluster_fields}
     sagemaker = {name: top_level(name, release, "SageMakerDistributedType") for name in known.sagemaker_fields}
+    environment = "compute_environment"
     return {
         "title": f"Accelerate config ({known.release})",
         "type": "object",
-        "if": {
-            "properties": {"compute_environment": {"const": "AMAZON_SAGEMAKER"}},
-            "required": ["compute_environment"],
-        },
+        "if": {"properties": {environment: {"const": "AMAZON_SAGEMAKER"}}, "required": [environment]},
         "then": closed({**sagemaker, **shared}, required(known.sagemaker)),
         "else": closed({**cluster, **shared}, required(known.cluster)),
     }

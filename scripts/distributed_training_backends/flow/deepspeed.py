@@ -86,11 +86,7 @@ class Reading:
         return MISSING
 
     def block(self, path: str) -> dict[str, Any]:
-        """The mapping at a path; empty where there is none."""
-        node: Any = self.data
-        for step in path.split(".") if path else ():
-            node = node.get(step) if isinstance(node, dict) else None
-        return node if isinstance(node, dict) else {}
+        return block_at(self.data, path)
 
     def value(self, path: str) -> Any:
         """The value that takes effect: the default where nothing is given, None where what is given is refused."""
@@ -244,8 +240,9 @@ def fill(data: dict[str, Any], file: DeepSpeedFile) -> frozenset[str]:
     if "gradient_accumulation_steps" not in data:
         data["gradient_accumulation_steps"] = 1
     for path, example in load_json("deepspeed_rules.json")["filled"].items():
-        block, name = node(data, path)
-        if block is not None and block.get(name) == "auto" and is_filled(path, file):
+        section, _, name = path.rpartition(".")
+        block = block_at(data, section)
+        if block.get(name) == "auto" and is_filled(path, file):
             block[name] = example
             filled.add(path)
     wanted = wanted_block(data, file)
@@ -258,13 +255,12 @@ def fill(data: dict[str, Any], file: DeepSpeedFile) -> frozenset[str]:
     return frozenset(filled)
 
 
-def node(data: dict[str, Any], path: str) -> tuple[dict[str, Any] | None, str]:
-    """The mapping that holds the last part of a path, and that part."""
-    *steps, name = path.split(".")
+def block_at(data: dict[str, Any], path: str) -> dict[str, Any]:
+    """The mapping at a path; empty where there is none."""
     found: Any = data
-    for step in steps:
+    for step in path.split(".") if path else ():
         found = found.get(step) if isinstance(found, dict) else None
-    return (found if isinstance(found, dict) else None), name
+    return found if isinstance(found, dict) else {}
 
 
 def is_filled(path: str, file: DeepSpeedFile) -> bool:

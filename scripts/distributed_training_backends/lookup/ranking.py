@@ -61,12 +61,9 @@ def ranked(query: Query, index: Index, tuning: Tuning = TUNING) -> list[tuple[fl
 
 def known_names(query: Query, index: Index) -> list[str]:
     """The names of a question that the reference knows; of a dotted one its last part where the whole is unknown."""
-    found = []
-    for name in query.names:
-        last = name.rpartition(".")[2]
-        known = name if name in index.names else last if last in index.names else ""
-        found += [known] if known else []
-    return list(dict.fromkeys(found))
+    either = ((name, name.rpartition(".")[2]) for name in query.names)
+    known = (next((one for one in names if one in index.names), "") for names in either)
+    return list(dict.fromkeys(filter(None, known)))
 
 
 def add(

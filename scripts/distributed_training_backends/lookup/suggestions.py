@@ -24,8 +24,7 @@ def suggestions_for(query: Query, index: Index, fits: bool) -> tuple[str, ...]:
 
 def nearest(names: list[str], query: Query) -> Iterator[str]:
     for name in names[:MOST]:
-        near = closest(name, every_name())
-        if near:
+        if near := closest(name, every_name()):
             spelled = written()[near]
             spelled = spelled.lower() if spelled.istitle() else spelled  # a word with which a heading begins
             yield f"--{near}" if f"--{name}" in query.spellings else spelled

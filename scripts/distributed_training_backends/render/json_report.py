@@ -35,12 +35,8 @@ def render_json(report: Report) -> str:
 
 
 def _file(file: FileReport) -> dict[str, Any]:
-    return {
-        "path": file.path,
-        "kind": file.kind,
-        "verdict": file.verdict,
-        "findings": [_finding(finding) for finding in file.findings],
-    }
+    findings = [_finding(finding) for finding in file.findings]
+    return {"path": file.path, "kind": file.kind, "verdict": file.verdict, "findings": findings}
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
@@ -50,19 +46,12 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "name": finding.name,
         "severity": finding.severity.value,
         "message": finding.message,
-        "pointer": place.pointer,
-        "line": place.line,
-        "column": place.column,
-        "end_line": place.end_line,
-        "end_column": place.end_column,
+        **{name: getattr(place, name) for name in ("pointer", "line", "column", "end_line", "end_column")},
         "fix": fix_data(finding.fix) if finding.fix else None,
         "reference": finding.reference,
     }
 
 
 def fix_data(fix: Fix) -> dict[str, Any]:
-    return {
-        "applicability": fix.applicability.value,
-        "title": fix.title,
-        "edits": [edit._asdict() for edit in fix.edits],
-    }
+    edits = [edit._asdict() for edit in fix.edits]
+    return {"applicability": fix.applicability.value, "title": fix.title, "edits": edits}

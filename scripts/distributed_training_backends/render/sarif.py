@@ -37,18 +37,15 @@ def render_sarif(report: Report, style: Style, rules: Sequence[RuleDescription])
 def _run(report: Report, style: Style, rules: Sequence[RuleDescription]) -> dict[str, Any]:
     index = {rule.code: position for position, rule in enumerate(rules)}
     results = [_result(finding, index, style) for file in report.files for finding in file.findings]
+    driver = {"name": NAME, "version": VERSION, "semanticVersion": VERSION, "rules": [_rule(rule) for rule in rules]}
     return {
-        "tool": {"driver": _driver(rules)},
+        "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
         "invocations": [_invocation(report, style)],
         "properties": {"targets": dict(report.targets.items())},
         "artifacts": [{"location": _artifact(file.path, style)} for file in report.files],
         "results": results,
     }
-
-
-def _driver(rules: Sequence[RuleDescription]) -> dict[str, Any]:
-    return {"name": NAME, "version": VERSION, "semanticVersion": VERSION, "rules": [_rule(rule) for rule in rules]}
 
 
 def _rule(rule: RuleDescription) -> dict[str, Any]:
@@ -89,9 +86,8 @@ def _result(finding: Finding, index: dict[str, int], style: Style) -> dict[str, 
         "locations": [_location(finding.place, style)],
     }
     if finding.related:
-        result["relatedLocations"] = [
-            {"id": number, **_location(place, style)} for number, place in enumerate(finding.related)
-        ]
+        related = enumerate(finding.related)
+        result["relatedLocations"] = [{"id": number, **_location(place, style)} for number, place in related]
     if finding.fix and finding.fix.edits and finding.fix.applicability.value != "display":
         result["fixes"] = [_fix(finding.fix, finding.place.path, style)]
     return result
@@ -112,12 +108,10 @@ def _location(place: Place, style: Style) -> dict[str, Any]:
 
 
 def _fix(fix: Fix, path: str, style: Style) -> dict[str, Any]:
+    regions = [{"charOffset": edit.start, "charLength": edit.end - edit.start} for edit in fix.edits]
+    contents = [{"text": edit.text} for edit in fix.edits]
     replacements = [
-        {
-            "deletedRegion": {"charOffset": edit.start, "charLength": edit.end - edit.start},
-            "insertedContent": {"text": edit.text},
-        }
-        for edit in fix.edits
+        {"deletedRegion": region, "insertedContent": content} for region, content in zip(regions, contents, strict=True)
     ]
     change = {"artifactLocation": _artifact(path, style), "replacements": replacements}
     return {"description": {"text": f"{fix.title} ({fix.applicability.value})"}, "artifactChanges": [change]}

@@ -71,24 +71,17 @@ _BLOCK = re.compile(
 )
 
 
+_TELLING = (
+    *(_BEARER, _URL_PASSWORD, _USER_AT, _TOLD, _SIGNED, _COOKIE, _USER, _LOGIN),
+    *(_PRIVATE_KEY, _QUOTED, _PLAIN, _LINE),
+)
+
+
 def find_secrets(text: str) -> Iterator[tuple[int, int]]:
     """Give the extents of what looks like a secret; they may overlap."""
     for pattern in (_TOKENS, _JWT):
         yield from (found.span() for found in pattern.finditer(text))
-    for pattern in (
-        _BEARER,
-        _URL_PASSWORD,
-        _USER_AT,
-        _TOLD,
-        _SIGNED,
-        _COOKIE,
-        _USER,
-        _LOGIN,
-        _PRIVATE_KEY,
-        _QUOTED,
-        _PLAIN,
-        _LINE,
-    ):
+    for pattern in _TELLING:
         yield from (extent for found in pattern.finditer(text) if (extent := _telling(found)))
     for found in _OPTION.finditer(text):
         extent = _telling(found)

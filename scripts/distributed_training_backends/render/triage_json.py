@@ -26,21 +26,14 @@ def triage_data(report: TriageReport) -> dict[str, Any]:
 def candidate_data(candidate: Candidate) -> dict[str, Any]:
     memory = candidate.memory
     amounts = {name: getattr(memory, name)._asdict() for name in ("allocated", "reserved", "smi", "cpu_ram")}
-    shown = {
-        **memory._asdict(),
-        **amounts,
-        "components": [component._asdict() for component in memory.components],
-        "sentences": list(memory.sentences),
-    }
+    components = [component._asdict() for component in memory.components]
+    shown = {**memory._asdict(), **amounts, "components": components, "sentences": list(memory.sentences)}
     return {
         **candidate._asdict(),
         "memory": shown,
         "speed": candidate.speed._asdict(),
-        "choices": list(candidate.choices),
-        "cautions": list(candidate.cautions),
-        "addons": [addon._asdict() for addon in candidate.addons],
-        "files": [file._asdict() for file in candidate.files],
-        "checks": list(candidate.checks),
+        **{name: list(getattr(candidate, name)) for name in ("choices", "cautions", "checks")},
+        **{name: [one._asdict() for one in getattr(candidate, name)] for name in ("addons", "files")},
     }
 
 

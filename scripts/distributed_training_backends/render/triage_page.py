@@ -6,8 +6,8 @@ from html import escape
 from ..model_triage import Amount, Candidate, File, Memory, TriageReport, shown_by, unit_of
 from .redact import redact
 from .triage_assets import COLOURS, SCRIPT, STYLE
+from .triage_text import WORDS
 
-WORDS = {"fits": "fits", "tight": "tight", "unknown": "unknown", "does_not_fit": "does not fit"}
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 NUMBER = ' class="number"'
 HEADS = (("#", ""), ("Setup", ""), ("Verdict", ""), ("{} GiB", NUMBER), ("Memory", ""), ("Speed", NUMBER))
@@ -61,10 +61,8 @@ def card(candidate: Candidate, colours: Colours, device: str | None) -> Iterator
     yield f'<article id="{candidate.name}">'
     yield f"<h2>{candidate.rank}. {text(candidate.title)}</h2>"
     speed = f"speed {candidate.speed.relative:.2f} of the first"
-    yield (
-        f'<p><span class="verdict {candidate.verdict}">{WORDS[candidate.verdict]}</span> '
-        f'<span class="soft">({candidate.name}; {speed})</span></p>'
-    )
+    verdict = f'<span class="verdict {candidate.verdict}">{WORDS[candidate.verdict]}</span>'
+    yield f'<p>{verdict} <span class="soft">({candidate.name}; {speed})</span></p>'
     yield from bar(candidate, colours)
     yield from parts(candidate.memory, colours, device)
     said = [*candidate.memory.sentences, *(f"With {choice}." for choice in candidate.choices)]

@@ -7,9 +7,9 @@ from ..flow.deepspeed import (
     MISSING,
     PRECISIONS,
     Reading,
+    block_at,
     is_on,
     mixed_precision,
-    node,
 )
 from ..flow.effect import normal
 from ..flow.inputs import DeepSpeedFile
@@ -65,8 +65,8 @@ def trainer_mismatch(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit
 
 def literal(reading: Reading, path: str) -> Any:
     """What the file itself says at a path, unless the Trainer fills it in."""
-    block, name = node(reading.document.data, path)
-    value = block.get(name, MISSING) if block is not None else MISSING
+    section, _, name = path.rpartition(".")
+    value = block_at(reading.document.data, section).get(name, MISSING)
     return MISSING if value == "auto" else value
 
 

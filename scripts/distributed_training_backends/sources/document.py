@@ -74,16 +74,11 @@ class Document:
         defects: tuple[Defect, ...] = (),
         parsed: bool = True,
     ) -> None:
-        self.path = path
+        self.path, self.text, self.data = path, text, data
         self.kind: Kind = kind
         self.syntax: Syntax = syntax
-        self.text = text
-        self.data = data
-        self.nodes = nodes
-        self.defects = defects
-        self.parsed = parsed
-        self.newline = "\n"
-        self.bom = False
+        self.nodes, self.defects, self.parsed = nodes, defects, parsed
+        self.newline, self.bom = "\n", False
         self.begin = 0  # where it begins, when it is a part of a larger text
         self.outer: tuple[Document, Pointer] | None = None  # where it stands, when it is an entry of another document
 

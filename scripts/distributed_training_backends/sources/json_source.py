@@ -42,8 +42,7 @@ def parse_json(path: str, text: str, kind: Kind) -> Document:
 
 
 def _refused(path: str, text: str, kind: Kind, objection: Defect) -> Document:
-    defects = (objection, *marks.template_marks(text))
-    return Document(path, kind, "json", text, None, {}, defects, parsed=False)
+    return Document(path, kind, "json", text, None, {}, (objection, *marks.template_marks(text)), parsed=False)
 
 
 def _hjson_too(document: Document) -> Document:

@@ -45,9 +45,8 @@ def too_many_nodes() -> LimitError:
 
 def alias_expansion() -> LimitError:
     """The refusal of a text whose aliases multiply, or lead into themselves."""
-    return LimitError(
-        "alias-expansion", f"its aliases expand to more than {MAX_NODES:,} keys and values, which is the limit"
-    )
+    said = f"its aliases expand to more than {MAX_NODES:,} keys and values, which is the limit"
+    return LimitError("alias-expansion", said)
 
 
 def check_number(text: str) -> None:

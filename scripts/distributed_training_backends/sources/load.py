@@ -41,8 +41,7 @@ def load_all(raw: Raw, kind: Kind | None) -> Sequence[Document | Unreadable]:
         documents += _beside(raw)
     if not documents:
         what = "does not look like any kind of config that is known here" if raw.text.strip() else "is empty"
-        message = f"it {what}; --format says which kind it is"
-        return [Unreadable(raw.path, "unknown-kind", message)]
+        return [Unreadable(raw.path, "unknown-kind", f"it {what}; --format says which kind it is")]
     return [*(_finish(document, raw) for document in documents), *_left_out(raw, documents[-1])]
 
 
@@ -102,9 +101,8 @@ def _left_out(raw: Raw, last: Document) -> Iterator[Unreadable]:
         from .fragment import MAX_BLOCKS, has_more
 
         if has_more(raw.text):
-            yield Unreadable(
-                raw.path, "too-many-blocks", f"it has more than {MAX_BLOCKS} blocks; the others are not judged"
-            )
+            said = f"it has more than {MAX_BLOCKS} blocks; the others are not judged"
+            yield Unreadable(raw.path, "too-many-blocks", said)
 
 
 def _read_as(raw: Raw, kind: Kind | None) -> Document | None:

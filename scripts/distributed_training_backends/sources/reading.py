@@ -59,9 +59,8 @@ def _refusal_by_status(path: str) -> Unreadable | None:
     if stat.S_ISDIR(status.st_mode):
         return Unreadable(path, "directory", "it is a directory")
     if not stat.S_ISREG(status.st_mode):
-        return Unreadable(
-            path, "special-file", "it is not a regular file (a pipe, a socket or a device); - reads standard input"
-        )
+        said = "it is not a regular file (a pipe, a socket or a device); - reads standard input"
+        return Unreadable(path, "special-file", said)
     return _too_large(path) if status.st_size > MAX_BYTES else None
 
 

@@ -119,8 +119,8 @@ class Splicer:
         end = self._tight(node.value).end
         own_line = not self.text[self._line_start(key.start) : key.start].strip()
         if self._flow(pointer):
-            gap = self._newline() + self._indent(key.start) if own_line else " "
-            return [Edit(end, end, f",{gap}{self._key(name, key)}: {self._written(value, node.value)}")]
+            gap = self.document.newline + self._indent(key.start) if own_line else " "
+            return [Edit(end, end, f",{gap}{self._written(name, key)}: {self._written(value, node.value)}")]
         line_end = self._line_end(end)
         return [Edit(line_end, line_end, self._block(name, value, self._indent(key.start)))]
 
@@ -199,9 +199,6 @@ class Splicer:
             self._children_of[pointer] = known
         return known
 
-    def _end(self, pointer: Pointer) -> int:
-        return self._tight(self._node(pointer).value).end
-
     def _flow(self, pointer: Pointer) -> bool:
         start = self._node(pointer).value.start
         return self.text[start : start + 1] in ("{", "[")
@@ -227,9 +224,6 @@ class Splicer:
         before = self.text[self._line_start(position) : position]
         return before if not before.strip() else " " * len(before)
 
-    def _newline(self) -> str:
-        return self.document.newline
-
     def _written(self, value: Any, former: Extent) -> str:
         if isinstance(value, Verbatim):
             if value.lines:
@@ -238,15 +232,12 @@ class Splicer:
         quote = self.text[former.start : former.start + 1]
         return write(value, self.document.syntax, quote if quote in ("'", '"') else "")
 
-    def _key(self, name: str, sibling: Extent) -> str:
-        return self._written(name, sibling)
-
     def _plain_key(self, name: str) -> str:
         return write(name, self.document.syntax)
 
     def _block(self, name: str, value: Any, indent: str) -> str:
         """Write an entry in block style, on lines of its own, each after a line end."""
-        start = f"{self._newline()}{indent}{self._plain_key(name)}:"
+        start = f"{self.document.newline}{indent}{self._plain_key(name)}:"
         if isinstance(value, Verbatim):
             return start + ("" if value.lines else " ") + value.text
         if not isinstance(value, dict) or not value:

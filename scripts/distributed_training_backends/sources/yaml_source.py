@@ -15,14 +15,7 @@ from yaml.resolver import Resolver
 from ..model import Extent, Kind, Pointer
 from . import marks
 from .document import Defect, Document, Node
-from .limits import (
-    MAX_DEPTH,
-    MAX_NODES,
-    alias_expansion,
-    check_number,
-    too_deep,
-    too_many_nodes,
-)
+from .limits import MAX_DEPTH, MAX_NODES, alias_expansion, check_number, too_deep, too_many_nodes
 
 # libyaml reads these characters as PyYAML does; it differs in tabs, tags, `?`, block scalars and escapes
 _SAME_IN_LIBYAML = re.compile(r"[\n A-Za-z0-9_.,:/#'\"()+=<$@~^;{}\[\]&*`-]*")
