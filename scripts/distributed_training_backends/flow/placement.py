@@ -17,12 +17,13 @@ GROUPS = {
 }
 BY_PREFIX = {"dynamo_": "dynamo_config", "fsdp_": "fsdp_config"}
 BY_NAME = {"ipex": "ipex_config", "use_xpu": "ipex_config", "tp_size": "tp_config"}
+MULTI_GPU = ("multi_gpu_launcher", "prepare_multi_gpu_env")
 LAUNCHERS: dict[Route, tuple[str, ...]] = {
     "deepspeed": ("deepspeed_launcher", "prepare_deepspeed_cmd_env"),
+    **{"fsdp": MULTI_GPU, "megatron": MULTI_GPU, "multi_device": MULTI_GPU, "tensor_parallel": MULTI_GPU},
     "tpu": ("tpu_launcher", "tpu_pod_launcher", "prepare_tpu"),
     "simple": ("simple_launcher", "prepare_simple_launcher_cmd_env"),
 }
-MULTI_GPU = ("multi_gpu_launcher", "prepare_multi_gpu_env")  # the launcher of the other routes
 RUNNER_ONLY = ("deepspeed_hostfile", "deepspeed_exclusion_filter", "deepspeed_inclusion_filter")
 MEETING = ("num_machines", "machine_rank", "main_process_ip", "main_process_port")
 PREFIX_OF_ROUTE = {"fsdp_": "fsdp", "megatron_lm_": "megatron", "tp_size": "tensor_parallel"}
@@ -71,7 +72,7 @@ def homes(key: str, release: str) -> tuple[str, ...]:
 def reads_of_route(release: str, route: Route, parallelism: bool, fp8: bool) -> frozenset[str]:
     """The options that anything on a route looks at (torchrun's included)."""
     known = knowledge.for_release(release)
-    functions = ["_validate_launch_command", "launch_command", *LAUNCHERS.get(route, MULTI_GPU)]
+    functions = ["_validate_launch_command", "launch_command", *LAUNCHERS[route]]
     functions += ["prepare_extend_env_parallelism_config"] if parallelism else []
     functions += ["setup_fp8_env"] if fp8 else []
     read = {option for function in functions for option in known.reads.get(function, ())}
