@@ -20,7 +20,10 @@ BY_NAME = {"ipex": "ipex_config", "use_xpu": "ipex_config", "tp_size": "tp_confi
 MULTI_GPU = ("multi_gpu_launcher", "prepare_multi_gpu_env")
 LAUNCHERS: dict[Route, tuple[str, ...]] = {
     "deepspeed": ("deepspeed_launcher", "prepare_deepspeed_cmd_env"),
-    "fsdp": MULTI_GPU, "megatron": MULTI_GPU, "multi_device": MULTI_GPU, "tensor_parallel": MULTI_GPU,
+    "fsdp": MULTI_GPU,
+    "megatron": MULTI_GPU,
+    "multi_device": MULTI_GPU,
+    "tensor_parallel": MULTI_GPU,
     "tpu": ("tpu_launcher", "tpu_pod_launcher", "prepare_tpu"),
     "simple": ("simple_launcher", "prepare_simple_launcher_cmd_env"),
 }
