@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 if TYPE_CHECKING:
     from .model_effective import Comparison, Effective
+else:  # a name in quotes in a named tuple takes as long as all else here
+    Comparison = Effective = object
 
 Pointer = tuple[str | int, ...]
 Kind = Literal[
@@ -153,8 +155,8 @@ class Report(NamedTuple):
 
     targets: Targets
     files: tuple[FileReport, ...]
-    effective: "Effective | None" = None
-    comparison: "Comparison | None" = None
+    effective: Effective | None = None
+    comparison: Comparison | None = None
 
     def total(self, severity: Severity) -> int:
         """Count the findings of one severity over all files."""
