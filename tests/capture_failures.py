@@ -65,8 +65,8 @@ VARIABLES = {
     "deepspeed": "DS_ACCELERATOR=cpu ACCELERATE_USE_DEEPSPEED=true",
 }
 PROGRAMS = {
-    "torchrun ": "-m torch.distributed.run --nproc_per_node ",
-    "launch ": "-m accelerate.commands.accelerate_cli launch ",
+    "torchrun": "-m torch.distributed.run --nproc_per_node",
+    "launch": "-m accelerate.commands.accelerate_cli launch",
 }
 OPTIMIZER = {"optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "torch_adam": True}}}
 NOISE = ("frame ##", "Failed to load", "W#")  # C++ frames, extensions of torchao, warnings
@@ -95,8 +95,8 @@ def cases() -> Iterator[Case]:
         begin = fields.get("begin", "")
         engine = begin == "engine"
         command = fields.get("run", "torchrun 2 train.py" + " ds.json" * engine)
-        for short, long in PROGRAMS.items():
-            command = command.replace(short, long, 1) if command.startswith(short) else command
+        program, _, rest = command.partition(" ")
+        command = f"{PROGRAMS[program]} {rest}" if program in PROGRAMS else command
         variables = fields.get("env", "cpu" if engine else "")
         yield Case(
             name,
@@ -104,14 +104,13 @@ def cases() -> Iterator[Case]:
             BEGINNINGS[begin] + script,
             command,
             dict(pair.split("=", 1) for pair in shlex.split(VARIABLES.get(variables, variables))),
-            {key[5:]: file_text(value, engine) for key, value in fields.items() if key.startswith("file ")},
+            {key[5:]: file_text(json.loads(value), engine) for key, value in fields.items() if key.startswith("file ")},
             "busy" in fields,
         )
 
 
-def file_text(value: str, engine: bool) -> str:
-    """The text of a file: a string in JSON, or a DeepSpeed config."""
-    content = json.loads(value)
+def file_text(content: str | dict[str, object], engine: bool) -> str:
+    """The text of a file: a string, or a DeepSpeed config."""
     return content if isinstance(content, str) else json.dumps({**(OPTIMIZER if engine else {}), **content}, indent=1)
 
 
@@ -125,22 +124,24 @@ def logs() -> dict[str, str]:
 
 def run(case: Case) -> str:
     with tempfile.TemporaryDirectory(prefix="run") as folder, socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        port = held.getsockname()[1]
+        port = bound(held)
         if case.busy:
             held.listen()
         with socket.socket() as other:
-            other.bind(("127.0.0.1", 0))
-            free = other.getsockname()[1]
+            free = bound(other)
         here = Path(folder)
-        (here / "train.py").write_text(case.script.replace("{free}", str(free)), "utf-8")
-        for name, text in case.files.items():
+        for name, text in {**case.files, "train.py": case.script.replace("{free}", free)}.items():
             (here / name).write_text(text, "utf-8")
-        command = case.command.replace("{port}", str(port)).replace("{free}", str(free))
+        command = case.command.replace("{port}", port).replace("{free}", free)
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "NO_COLOR": "1", **case.environment}
         status, said = ended(f"exec {sys.executable} {command}", here, environment)
         assert status != 0, f"{case.name} did not fail:\n{said}"
         return anonymous(said, folder)
+
+
+def bound(to: socket.socket) -> str:
+    to.bind(("127.0.0.1", 0))
+    return str(to.getsockname()[1])
 
 
 def ended(command: str, folder: Path, environment: dict[str, str]) -> tuple[int, str]:
@@ -162,9 +163,8 @@ def anonymous(text: str, folder: str) -> str:
     site = str(Path(os.__file__).parent.parent.parent)
     pairs = [(folder, "/srv/project"), (f"/private{folder}", "/srv/project")]
     pairs += [(place, "/opt/conda") for place in (sys.prefix, sys.base_prefix, site)]
-    for old, new in (*pairs, (str(Path.home()), "/srv")):
+    for old, new in (*pairs, (str(Path.home()), "/srv"), (socket.gethostname(), "node-0")):
         text = text.replace(old, new)
-    text = re.sub(re.escape(socket.gethostname()), "node-0", text)
     return re.sub(r"/(?:tmp|var/folders)/[\w./-]+", "/scratch/run", text)
 
 

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from tests.capture_failures import CASES, Case, logs
+from tests.tables import table
 
 import packed
 from distributed_training_backends import api, cli_diagnose
@@ -36,19 +37,15 @@ UNRELATED = {name: log for name, log in zip(WRITTEN[::2], WRITTEN[1::2], strict=
 NAMED = {name: log for name, log in zip(WRITTEN[::2], WRITTEN[1::2], strict=True) if name not in UNRELATED}
 SECRET = "hf_" + "AbCdEf0123456789" * 2
 OOM = (
-    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {asked}. GPU 0 has a total capacity of 79.15 GiB of "
-    "which {free} is free. Process 7 has 60.00 GiB memory in use. Of the allocated memory {held} is allocated by "
-    "PyTorch, and {idle} is reserved by PyTorch but unallocated."
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {asked} GiB. GPU 0 has a total capacity of 79.15 GiB"
+    " of which {free} is free. Process 7 has 60.00 GiB memory in use. Of the allocated memory {held} GiB is allocated "
+    "by PyTorch, and {idle} GiB is reserved by PyTorch but unallocated."
 )
-
-
-def real(name: str) -> str:
-    return LOGS[name]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_failure_that_was_produced_for_real_is_named_first(case: Case) -> None:
-    report = api.diagnose(real(case.name))
+    report = api.diagnose(LOGS[case.name])
     assert report.causes[0].code in case.families.split(), report.summary
     assert all(evidence.text for evidence in report.causes[0].evidence)
 
@@ -112,7 +109,7 @@ def test_references_are_sections() -> None:
 
 def test_every_signature_that_has_messages_has_a_sample() -> None:
     """A sample log leads to its signature, among others that show themselves alike."""
-    shown = {cause.id for case in CASES for cause in api.diagnose(real(case.name)).causes}
+    shown = {cause.id for case in CASES for cause in api.diagnose(LOGS[case.name]).causes}
     for one in signatures():
         if one.messages and not one.like and one.level not in (CONSEQUENCE, REMARK) and one.id not in shown:
             assert any(Template(text).find(plain(one.sample)) for text in one.messages), one.id
@@ -121,11 +118,10 @@ def test_every_signature_that_has_messages_has_a_sample() -> None:
 
 def test_patterns_cannot_backtrack() -> None:
     """A part of a template is words with at most one repetition between two of them, over sets that exclude spaces."""
-    for one in signatures():
-        for text in (*one.messages, *one.hints):
-            for pattern in (one for one in Template(text).patterns if not isinstance(one, bytes)):
-                bare = pattern.pattern.decode()
-                assert not re.search(r"[*+}]\)?[*+{]|\([^)]*[*+][^)]*\)[*+{]", bare), bare
+    for text in (text for one in signatures() for text in (*one.messages, *one.hints)):
+        for pattern in (one for one in Template(text).patterns if not isinstance(one, bytes)):
+            bare = pattern.pattern.decode()
+            assert not re.search(r"[*+}]\)?[*+{]|\([^)]*[*+][^)]*\)[*+{]", bare), bare
 
 
 @given(st.text(st.sampled_from("abz 0*#:/\n\\[]()\x00é"), max_size=300))
@@ -136,22 +132,19 @@ def test_any_text_is_answered(text: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("log", "verdict"),
-    [
-        ("", "no-failure"),
-        ("\x00\x01\x02\x03" * 4_000, "unreadable"),
-        ("x" * 3_000_000, "no-failure"),
-        ("zero " * 400_000, "no-failure"),
-        ("expected a string path to an existing " * 40_000, "no-failure"),
-        ("Traceback (most recent call last):\n" * 20_000, "no-failure"),
-        ('{"message": ' * 30_000, "no-failure"),
-        ("[rank0]: " * 100_000, "no-failure"),
-        ("\x1b[31m" * 200_000, "no-failure"),
-    ],
+@table(
+    """text, times
+"", 1
+"x", 3_000_000
+"zero ", 400_000
+"expected a string path to an existing ", 40_000
+"Traceback (most recent call last):\\n", 20_000
+'{"message": ', 30_000
+"[rank0]: ", 100_000
+"\\e[31m", 200_000"""
 )
-def test_odd_logs_have_an_answer(log: str, verdict: str) -> None:
-    assert api.diagnose(log).verdict == verdict
+def test_odd_logs_have_an_answer(text: str, times: int) -> None:
+    assert api.diagnose(text * times).verdict == "no-failure"
 
 
 def test_memory_is_bounded() -> None:
@@ -171,12 +164,12 @@ def test_memory_is_bounded() -> None:
 
 
 def test_the_tail_of_a_log_is_enough() -> None:
-    tail = "\n".join(real("batch-arithmetic").splitlines()[-6:])
+    tail = "\n".join(LOGS["batch-arithmetic"].splitlines()[-6:])
     assert api.diagnose(tail).causes[0].code == "C04"
 
 
 def test_a_failure_counts_before_what_follows_from_it() -> None:
-    report = api.diagnose("step 1\n" * 50 + real("unused-parameters"))
+    report = api.diagnose("step 1\n" * 50 + LOGS["unused-parameters"])
     assert report.causes[0].id == "unused-parameters"
     assert report.causes[0].evidence[0].line > 50
     assert report.failure is not None
@@ -185,7 +178,7 @@ def test_a_failure_counts_before_what_follows_from_it() -> None:
 
 @pytest.mark.parametrize("wrapped", ["ansi", "crlf", "json", "srun", "utf-16"])
 def test_wrapping_changes_nothing(wrapped: str) -> None:
-    lines = real("port-in-use-torchrun").splitlines()
+    lines = LOGS["port-in-use-torchrun"].splitlines()
     made: dict[str, Iterator[bytes] | str] = {
         "ansi": "\n".join(f"\x1b[31m{line}\x1b[0m" for line in lines),
         "crlf": "\r\n".join(lines),
@@ -196,17 +189,15 @@ def test_wrapping_changes_nothing(wrapped: str) -> None:
     assert api.diagnose(made[wrapped]).causes[0].id == "port-in-use"
 
 
-@pytest.mark.parametrize(
-    ("numbers", "kind"),
-    [
-        ({"asked": "2.00 GiB", "free": "0.5 GiB", "held": "50.00 GiB", "idle": "25.00 GiB"}, "fragmentation"),
-        ({"asked": "2.00 GiB", "free": "0.5 GiB", "held": "20.00 GiB", "idle": "0.10 GiB"}, "another process"),
-        ({"asked": "2.00 GiB", "free": "0.5 GiB", "held": "77.00 GiB", "idle": "0.10 GiB"}, "really full"),
-        ({"asked": "0.02 GiB", "free": "0.0 GiB", "held": "77.00 GiB", "idle": "0.50 GiB"}, "soon used up"),
-    ],
+@table(
+    """asked, free, held, idle, kind
+2.00, 512 MiB, 50.00, 25.00, fragmentation
+2.00, 0.5 GiB, 20.00, 0.10, another process
+2.00, 0.5 GiB, 77.00, 0.10, really full
+0.02, 0.0 GiB, 77.00, 0.50, soon used up"""
 )
-def test_the_numbers_of_out_of_memory_are_read(numbers: dict[str, str], kind: str) -> None:
-    text = OOM.format(**numbers)
+def test_the_numbers_of_out_of_memory_are_read(asked: float, free: str, held: float, idle: float, kind: str) -> None:
+    text = OOM.format(asked=asked, free=free, held=held, idle=idle)
     memory = read_memory([text])
     assert memory is not None
     assert kind in memory.said
@@ -248,7 +239,7 @@ def test_what_breaks_inside_a_library_may_be_its_defect(head: str) -> None:
 
 def test_a_config_that_is_garbage_is_no_obstacle() -> None:
     for config in ("\x00\x01", "{[", "- [", "a: &a [*a]", "x" * 100_000):
-        assert api.diagnose(real("batch-arithmetic"), (), {"c.yaml": config}).causes[0].code == "C04"
+        assert api.diagnose(LOGS["batch-arithmetic"], (), {"c.yaml": config}).causes[0].code == "C04"
 
 
 def test_what_cannot_be_used_is_told() -> None:
@@ -258,19 +249,14 @@ def test_what_cannot_be_used_is_told() -> None:
         "the launch command that was given names no launcher, count or setting that is known here",
         "the versions that were given name no release of a library that is known here",
     ]
-    plain = api.diagnose("RuntimeError: CUDA out of memory.", launch="torchrun t.py", versions="accelerate 1.15.0")
-    assert not [note for note in plain.notes if "given" in note]
+    told = api.diagnose("RuntimeError: CUDA out of memory.", launch="torchrun t.py", versions="accelerate 1.15.0")
+    assert not [note for note in told.notes if "given" in note]
 
 
-@pytest.mark.parametrize(
-    ("log", "cause"),
-    [
-        (
-            "RuntimeError: [enforce fail at inline_container.cc:9] .\nOSError: [Errno 28] No space left on device",
-            "disk-full",
-        ),
-        ("OSError: Error no file named pytorch_model.bin, model.safetensors found in o.", "checkpoint-not-complete"),
-    ],
+@table(
+    """log, cause
+"RuntimeError: [enforce fail at inline_container.cc:9] .\\nOSError: [Errno 28] No space left on device", disk-full
+"OSError: Error no file named pytorch_model.bin, model.safetensors found in o.", checkpoint-not-complete"""
 )
 def test_files_that_cannot_be_written_or_found(log: str, cause: str) -> None:
     assert api.diagnose(log).causes[0].id == cause
@@ -301,16 +287,16 @@ def test_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     capsys.readouterr()
     assert cli_diagnose.main(["--symptom", "hang"]) == 0
     assert not [line for line in capsys.readouterr().out.splitlines() if len(line) > 120 and "   see:" not in line]
-    (tmp_path / "fine.log").write_text("step 1\nall done\n", "utf-8")
-    fine = str(tmp_path / "fine.log")
-    assert cli_diagnose.main([fine]) == 1
-    assert cli_diagnose.main([fine, "--output-file", fine]) == 2
-    assert (tmp_path / "fine.log").read_text("utf-8") == "step 1\nall done\n"
-    (tmp_path / "binary.log").write_bytes(bytes(range(8)) * 1_000)
-    assert cli_diagnose.main([str(tmp_path / "binary.log")]) == 2
+    log = tmp_path / "run.log"
+    log.write_text("step 1\nall done\n", "utf-8")
+    assert cli_diagnose.main([str(log)]) == 1
+    assert cli_diagnose.main([str(log), "--output-file", str(log)]) == 2
+    assert log.read_text("utf-8") == "step 1\nall done\n"
+    log.write_bytes(bytes(range(8)) * 1_000)
+    assert cli_diagnose.main([str(log)]) == 2
     capsys.readouterr()
-    (tmp_path / "killed.log").write_text(real("killed"), "utf-8")
-    assert cli_diagnose.main([str(tmp_path / "killed.log"), "--output-format", "json"]) == 0
+    log.write_text(LOGS["killed"], "utf-8")
+    assert cli_diagnose.main([str(log), "--output-format", "json"]) == 0
     data = json.loads(capsys.readouterr().out)
     Draft202012Validator(load_json("schemas/diagnose_report.schema.json")).validate(data)
 
@@ -319,7 +305,7 @@ def test_what_is_no_file_and_what_would_be_overwritten_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = tmp_path / "run.log"
-    log.write_text(real("killed"), "utf-8")
+    log.write_text(LOGS["killed"], "utf-8")
     os.mkfifo(tmp_path / "pipe")
     for config in ("", str(tmp_path / "pipe"), str(tmp_path)):
         assert cli_diagnose.main([str(log), "--config", config]) == 2
@@ -328,7 +314,7 @@ def test_what_is_no_file_and_what_would_be_overwritten_is_refused(
     with log.open() as stream:
         done = subprocess.run(command, stdin=stream, capture_output=True, text=True, check=False)
     assert (done.returncode, "is standard input" in done.stderr) == (2, True)
-    assert log.read_text("utf-8") == real("killed")
+    assert log.read_text("utf-8") == LOGS["killed"]
     monkeypatch.setattr("sys.stdin", None)
     assert cli_diagnose.main(["-"]) == 2
     assert "standard input is closed" in capsys.readouterr().err

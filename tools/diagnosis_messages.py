@@ -17,43 +17,14 @@ from distributed_training_backends import api
 
 # What is about backends: Accelerate as a whole without what dispatches big models, trackers and the terminal; of
 # DeepSpeed the configuration, the engine, ZeRO, communication and the launcher.
-ACCELERATE_WITHOUT = (
-    "big_modeling",
-    "hooks",
-    "tracking",
-    "menu",
-    "test_utils",
-    "estimate",
-    "offload",
-    "modeling",
-    "tqdm",
-)
-DEEPSPEED_PARTS = (
-    *(
-        "__init__.py",
-        "comm/comm.py",
-        "comm/torch.py",
-        "launcher/launch.py",
-        "launcher/runner.py",
-        "ops/adam/cpu_adam.py",
-    ),
-    *("ops/op_builder/builder.py", "runtime/base_optimizer.py", "runtime/bf16_optimizer.py", "runtime/config.py"),
-    *(
-        "runtime/config_utils.py",
-        "runtime/dataloader.py",
-        "runtime/engine.py",
-        "runtime/fp16",
-        "runtime/lr_schedules.py",
-    ),
-    *("runtime/pipe/engine.py", "runtime/pipe/module.py", "runtime/precision_config.py", "runtime/sequence_parallel"),
-    *(
-        "runtime/tensor_parallel",
-        "runtime/zero",
-        "sequence/layer.py",
-        "utils/groups.py",
-        "checkpoint/ds_to_universal.py",
-    ),
-)
+ACCELERATE_WITHOUT = "big_modeling hooks tracking menu test_utils estimate offload modeling tqdm"
+DEEPSPEED_PARTS = """
+__init__.py comm/comm.py comm/torch.py launcher/launch.py launcher/runner.py ops/adam/cpu_adam.py
+ops/op_builder/builder.py runtime/base_optimizer.py runtime/bf16_optimizer.py runtime/config.py runtime/config_utils.py
+runtime/dataloader.py runtime/engine.py runtime/fp16 runtime/lr_schedules.py runtime/pipe/engine.py
+runtime/pipe/module.py runtime/precision_config.py runtime/sequence_parallel runtime/tensor_parallel runtime/zero
+sequence/layer.py utils/groups.py checkpoint/ds_to_universal.py
+"""
 PLACES = {"rank": "0", "world_size": "8"}
 WARNERS = ("warn", "warning", "warning_once", "error")
 
@@ -107,14 +78,14 @@ def text_of(node: ast.expr) -> str:
 def of_accelerate(package: Path) -> Iterator[Message]:
     for path in sorted(package.rglob("*.py")):
         name = path.relative_to(package.parent).as_posix()
-        if not any(part in name for part in ACCELERATE_WITHOUT):
+        if not any(part in name for part in ACCELERATE_WITHOUT.split()):
             yield from messages(path, name)
 
 
 def of_deepspeed(package: Path) -> Iterator[Message]:
     for path in sorted(package.rglob("*.py")):
         name = path.relative_to(package).as_posix()
-        if name.startswith(DEEPSPEED_PARTS):
+        if name.startswith(tuple(DEEPSPEED_PARTS.split())):
             yield from messages(path, f"deepspeed/{name}")
 
 
@@ -130,23 +101,17 @@ def known(message: Message) -> tuple[bool, bool]:
 
 
 def main() -> int:
-    """Print the share of each library, and what is left with --rest."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("accelerate", type=Path)
     parser.add_argument("deepspeed", type=Path)
     parser.add_argument("--rest", action="store_true", help="list what leads to no cause by its text")
     given = parser.parse_args()
-    for library, listed in (
-        ("Accelerate", of_accelerate(given.accelerate)),
-        ("DeepSpeed", of_deepspeed(given.deepspeed)),
-    ):
+    both = {"Accelerate": of_accelerate(given.accelerate), "DeepSpeed": of_deepspeed(given.deepspeed)}
+    for library, listed in both.items():
         found = [(message, known(message)) for message in dict.fromkeys(listed)]
         alone, placed = (sum(ways[place] for _, ways in found) for place in (0, 1))
-        print(
-            f"{library}: {len(found)} messages; {alone} lead to a cause by their text ({alone / len(found):.0%}),",
-            end=" ",
-        )
-        print(f"{placed} with the file that raises them ({placed / len(found):.0%})")
+        by_text, by_file = (f"{number} ({number / len(found):.0%})" for number in (alone, placed))
+        print(f"{library}: {len(found)} messages; {by_text} lead to a cause by their text, {by_file} with their file")
         if given.rest:
             print("\n".join(f"  {message.place}: {message.line[:200]}" for message, ways in found if not ways[0]))
     return 0

@@ -106,10 +106,9 @@ class Known(NamedTuple):
     def alike(self, row: Row, base: Row) -> bool:
         """Whether a report of the row's family shows itself like another signature."""
         messages = [Template(text) for text in base[-1].get("messages", ())]
+        phrases = (*base[-1].get("words", ()), *row[-1].get("words", ()))
         shown = any(code == row[0] and any(one.find(text) for one in messages) for code, text, _ in self.texts)
-        return shown or any(
-            self.phrase(text, row[0]) for text in (*base[-1].get("words", ()), *row[-1].get("words", ()))
-        )
+        return shown or any(self.phrase(text, row[0]) for text in phrases)
 
 
 def without(rows: Mapping[str, Row], known: Known) -> Iterator[tuple[str, Row]]:
@@ -139,11 +138,8 @@ def five_fold(found: Sequence[dict[str, Any]], sources: frozenset[str]) -> Itera
     for fold in range(FOLDS):
         known = Known(sources, tuple(text for text, own in zip(texts, folds, strict=True) if own != fold))
         kept = dict(without(rows, known))
-        fits = {name: any(known.phrase(text, "C22") for text in row[-1]) for name, row in repaired.items()}
-        use(
-            {name: kept[name] for name in rows if name in kept},
-            {name: row for name, row in repaired.items() if fits[name]},
-        )
+        fitting = {name: row for name, row in repaired.items() if any(known.phrase(text, "C22") for text in row[-1])}
+        use({name: kept[name] for name in rows if name in kept}, fitting)
         yield from (outcome(report) for report, own in zip(found, folds, strict=True) if own == fold)
     use(rows, repaired)
 
@@ -156,7 +152,7 @@ def table(halves: dict[str, Sequence[Outcome]]) -> Iterator[str]:
         for outcomes in halves.values():
             own = [one for one in outcomes if kind in ("", one.report["symptom_source"])]
             number = len(own)
-            cells += [share(sum(one.first for one in own), number), share(sum(one.third for one in own), number)]
+            cells += [share([one.first for one in own]), share([one.third for one in own])]
         yield f"| {KINDS.get(kind, 'all')} | {number} | " + " | ".join(cells) + " |"
 
 
@@ -165,29 +161,27 @@ def levels(outcomes: Sequence[Outcome]) -> str:
     said = []
     for level in ("high", "medium", "low"):
         own = [one for one in outcomes if one.causes and one.causes[0].level == level]
-        said.append(f"{level} {share(sum(one.first for one in own), len(own))} of {len(own)}")
+        said.append(f"{level} {share([one.first for one in own])} of {len(own)}")
     return ", ".join(said)
 
 
-def share(part: int, whole: int) -> str:
-    return f"{100 * part / max(whole, 1):.0f} %"
+def share(flags: Sequence[bool]) -> str:
+    return f"{100 * sum(flags) / max(len(flags), 1):.0f} %"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("reports", type=Path)
-    parser.add_argument(
-        "--sources", type=Path, nargs="+", default=[], help="packages, or files, whose messages may be known"
-    )
+    parser.add_argument("--sources", type=Path, nargs="+", default=[], help="packages or files with known messages")
     parser.add_argument("--misses", action="store_true", help="list what is not named first")
     parser.add_argument("--write", action="store_true", help="write tests/cases/diagnose/evaluation.md")
     given = parser.parse_args()
     found, rows = reports(given.reports), load_json("signatures.json")["signatures"].values()
     whole = [outcome(report) for report in found]
     folds = list(five_fold(found, in_sources(given.sources, rows)))
-    misled = {name: share(sum(one.misleads for one in half), len(half)) for name, half in (("f", folds), ("w", whole))}
+    misled = [share([one.misleads for one in half]) for half in (folds, whole)]
     text = "\n".join(table({"five-fold": folds, "all in view": whole})) + (
-        f"\n\nA wrong cause with high confidence: {misled['f']} (five-fold), {misled['w']} (all in view).\n"
+        f"\n\nA wrong cause with high confidence: {misled[0]} (five-fold), {misled[1]} (all in view).\n"
         f"Right by confidence (five-fold): {levels(folds)}.\n"
     )
     print(text, end="")

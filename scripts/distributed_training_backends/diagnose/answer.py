@@ -109,7 +109,7 @@ def cause_of(candidate: Candidate, clues: Clues) -> Cause:
         why=one.cause,
         evidence=tuple(evidence(candidate, clues)),
         fix=one.fix,
-        fixes=tuple(fixes(candidate)),
+        fixes=tuple(ConfigFix(path, f.code, f.place.line, f.fix) for path, f in candidate.findings if f.fix),
         verify=one.verify,
         rules=one.rules,
         reference=one.reference,
@@ -120,11 +120,8 @@ def evidence(candidate: Candidate, clues: Clues) -> Iterator[Evidence]:
     seen = {(one.source, one.line): one for one in (of_hit(where, hit, clues) for where, hit in candidate.hits[:8])}
     yield from list(seen.values())[:MOST_EVIDENCE]
     one = candidate.signature
-    if (
-        clues.failure
-        and not candidate.hits
-        and (one.id == ANOTHER or any(part in clues.origin for part in one.origins))
-    ):
+    raised = one.id == ANOTHER or any(part in clues.origin for part in one.origins)
+    if clues.failure and not candidate.hits and raised:
         yield Evidence("log", clues.failure.line or 0, f"raised in {clues.origin}: {first_line(clues.failure)}")
     phrases = [phrase(text) for text in (*one.words, *(by_id()[one.like].words if one.like else ()))]
     words = shared_words(one, phrases, clues.words) if clues.described else ()
@@ -134,8 +131,8 @@ def evidence(candidate: Candidate, clues: Clues) -> Iterator[Evidence]:
     run = dict.fromkeys(part for text in conditions if holds(text, clues.facts) for part in reading(text, clues.facts))
     if run:
         yield Evidence("run", 0, ", ".join(run))
-    if clues.symptoms & set(one.symptoms):
-        yield Evidence("symptom", 0, ", ".join(sorted(clues.symptoms & set(one.symptoms))))
+    if named := clues.symptoms & set(one.symptoms):
+        yield Evidence("symptom", 0, ", ".join(sorted(named)))
     yield from (Evidence(path, finding.place.line, finding.message) for path, finding in candidate.findings)
 
 
@@ -145,12 +142,6 @@ def of_hit(where: str, hit: Hit, clues: Clues) -> Evidence:
     spot = (raised or hit.spots)[0]
     ranks = sorted({source.rank for source in hit.sources if source.rank is not None})
     return Evidence(where, spot.line, spot.text, hit.times, tuple(ranks))
-
-
-def fixes(candidate: Candidate) -> Iterator[ConfigFix]:
-    for path, finding in candidate.findings:
-        if finding.fix is not None:
-            yield ConfigFix(path, finding.code, finding.place.line, finding.fix)
 
 
 def summary_of(causes: Sequence[Cause], clues: Clues) -> str:

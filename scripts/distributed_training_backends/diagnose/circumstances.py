@@ -7,22 +7,12 @@ from functools import cache
 from ..knowledge.signatures import fact_patterns
 from ..versions import InvalidReleaseError, parse
 
-LIBRARIES = {
-    "accelerate": "accelerate",
-    "deepspeed": "deepspeed",
-    "transformers": "transformers",
+_LIBRARIES = """
+accelerate deepspeed transformers torch peft trl bitsandbytes numpy torchao transformer_engine python nccl torch_xla
+"""
+LIBRARIES = {name: name for name in _LIBRARIES.split()} | {
     "pytorch": "torch",
-    "torch": "torch",
-    "peft": "peft",
-    "trl": "trl",
-    "bitsandbytes": "bitsandbytes",
-    "numpy": "numpy",
-    "torchao": "torchao",
-    "transformer_engine": "transformer_engine",
     "transformer-engine": "transformer_engine",
-    "python": "python",
-    "nccl": "nccl",
-    "torch_xla": "torch_xla",
 }
 LONGEST = 64 * 1024  # code points of a text that are looked at for facts
 # "Accelerate" version: 1.2.0 · deepspeed==0.14.5 · torch 2.1.0+cu118 · deepspeed info ....... 0.14.0 · {"torch": "2.1"}
@@ -39,8 +29,7 @@ def releases(text: str) -> dict[str, str]:
     """The releases that a text names; the first one of each library counts."""
     found: dict[str, str] = {}
     for match in _RELEASE.finditer(text[:LONGEST]):
-        number = re.match(r"[0-9]+(?:\.[0-9]+)*", match.group(2))
-        if number:
+        if number := re.match(r"[0-9]+(?:\.[0-9]+)*", match.group(2)):
             found.setdefault(LIBRARIES[match.group(1).lower()], number.group())
     return found
 
@@ -70,9 +59,7 @@ def settings(texts: Iterable[str]) -> dict[str, str]:
 def holds(condition: str, facts: Mapping[str, str]) -> bool | None:
     """Tell whether a condition holds; None if that is not known. A comma joins conditions that all have to hold."""
     answers = [_holds(part, facts) for part in condition.split(",")]
-    if False in answers:
-        return False
-    return None if None in answers else True
+    return False if False in answers else None if None in answers else True
 
 
 def _holds(condition: str, facts: Mapping[str, str]) -> bool | None:

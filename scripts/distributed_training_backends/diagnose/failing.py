@@ -9,13 +9,11 @@ from .scan import Hit, Scan
 from .tracebacks import Raised
 
 # Exceptions that report another process's end.
-REPORTING = frozenset(
-    (
-        *("ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "CalledProcessError", "SystemExit"),
-        *("SignalException", "BrokenPipeError", "ConnectionResetError", "KeyboardInterrupt", "DistBackendError"),
-        "BrokenProcessPool",
-    )
-)
+_REPORTING = """
+ChildFailedError ProcessRaisedException ProcessExitedException CalledProcessError SystemExit SignalException
+BrokenPipeError ConnectionResetError KeyboardInterrupt DistBackendError BrokenProcessPool
+"""
+REPORTING = frozenset(_REPORTING.split())
 
 
 def first_failure(scan: Scan, serious: Sequence[Hit] = ()) -> Failure | None:

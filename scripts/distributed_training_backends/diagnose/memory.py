@@ -4,17 +4,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-_UNITS = {
-    "B": 2.0**-30,
-    "KiB": 2.0**-20,
-    "MiB": 2.0**-10,
-    "GiB": 1.0,
-    "TiB": 2.0**10,
-    "KB": 2.0**-20,
-    "MB": 2.0**-10,
-    "GB": 1.0,
-}
-_SIZE = r"([0-9]{1,9}(?:\.[0-9]{1,4})?) ?([KMGT]?i?B)"
+_POWERS = {"": -30, "K": -20, "M": -10, "G": 0, "T": 10}
+_SIZE = r"([0-9]{1,9}(?:\.[0-9]{1,4})?) ?([KMGT]?)i?B"
 _PARTS = {
     "asked": (rf"[Tt]ried to allocate {_SIZE}",),
     "capacity": (rf"total capacity of {_SIZE}", rf"{_SIZE} total capacity"),
@@ -74,15 +65,14 @@ _MEANING = {
 def read_memory(texts: Iterable[str]) -> Memory | None:
     for text in texts:
         found = {name: _gib(patterns, text) for name, patterns in _PARTS.items()}
-        asked, capacity, allocated = found["asked"], found["capacity"], found["allocated"]
+        asked, capacity, allocated, idle = map(found.get, ("asked", "capacity", "allocated", "idle"))
         if asked is not None and capacity and allocated is not None:
-            idle = (
-                found["idle"] if found["idle"] is not None else max((found["reserved"] or allocated) - allocated, 0.0)
-            )
+            if idle is None:
+                idle = max((found["reserved"] or allocated) - allocated, 0.0)
             return Memory(asked, capacity, found["free"] or 0.0, allocated, idle)
     return None
 
 
 def _gib(patterns: tuple[str, ...], text: str) -> float | None:
     found = next((match for pattern in patterns if (match := re.search(pattern, text))), None)
-    return float(found.group(1)) * _UNITS.get(found.group(2), 1.0) if found else None
+    return float(found.group(1)) * 2.0 ** _POWERS[found.group(2)] if found else None

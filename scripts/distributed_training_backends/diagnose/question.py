@@ -83,11 +83,11 @@ def gather(question: Question) -> Clues:
     failure = first_failure(scan)
     words = words_of(own) if own else words_of(failure.exception if failure else "")
     texts = (*question.configs.values(), question.launch, said, scan.whole or "", scan.told)
-    numbers = (question.versions, *texts)
     hits = {text: ("symptom", hit) for text, hit in spoken.hits.items()}
     hits |= {text: ("log", hit) for text, hit in scan.hits.items()}
     seen = [spot.text for _, hit in hits.values() for spot in hit.spots]
     memory = read_memory((*seen, *(one.message for one in scan.raised)))
+    files = question.report.files if question.report else ()
     return Clues(
         scan,
         hits,
@@ -96,8 +96,8 @@ def gather(question: Question) -> Clues:
         bool(said),
         frozenset(text for text in question.symptoms if text in SYMPTOMS),
         implied(words) if own else frozenset(),
-        facts_of(texts, numbers) | joined((said, *seen)) | of_memory(hits, memory),
-        found_by_rules(question.report),
+        facts_of(texts, (question.versions, *texts)) | joined((said, *seen)) | of_memory(hits, memory),
+        tuple((file.path, one) for file in files for one in file.findings if one.severity is not Severity.INFO),
         first_failure(scan, hits_of((CAUSE, SUSPECT), hits)),
         origin_of(scan, failure),
         memory,
@@ -137,13 +137,8 @@ def joined(texts: Iterable[str]) -> dict[str, str]:
     found = next((match for text in texts if (match := _BARRIER.search(text))), None)
     if found is None:
         return {}
-    expected, came = int(found.group(1)), int(found.group(2))
+    expected, came = map(int, found.groups())
     return {"barrier": "more" if came > expected else "fewer"} if came != expected else {}
-
-
-def found_by_rules(report: Report | None) -> tuple[tuple[str, Finding], ...]:
-    files = report.files if report else ()
-    return tuple((file.path, one) for file in files for one in file.findings if one.severity is not Severity.INFO)
 
 
 def is_description(scan: Scan) -> bool:

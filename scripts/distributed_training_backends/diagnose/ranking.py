@@ -99,9 +99,7 @@ def features(signature: Signature, clues: Clues, hits: Sequence[Hit], hinted: bo
         "implied": bool((clues.implied - clues.symptoms) & set(signature.symptoms)),
         "rule": bool(clues.rules & set(signature.rules)),
         "refused": bool(hits)
-        and any(
-            finding.code in signature.rules and finding.severity is Severity.ERROR for _, finding in clues.findings
-        ),
+        and any(one.code in signature.rules and one.severity is Severity.ERROR for _, one in clues.findings),
         "suspect": signature.level == SUSPECT and bool(hits) and not is_first(hits, clues),
         "consequence": signature.level == CONSEQUENCE and bool(hits),
         "remark": signature.level == REMARK,
@@ -149,12 +147,13 @@ def another_release(found: Sequence[Candidate], clues: Clues) -> Iterator[Candid
     known = {one.signature.family for one in found if best and one.score > best.score - AFAR}
     if best is not None and not best.findings and len(known) < ENOUGH and by_id()[ANOTHER].family not in known:
         yield Candidate(by_id()[ANOTHER], best.score + weights()["another_release"], best.hits[:1])
-    elif best is None and clues.failure and clues.failure.exception.startswith(DEFECTS) and of_library(clues.origin):
+    elif (
+        best is None
+        and clues.failure
+        and clues.failure.exception.startswith(DEFECTS)
+        and (LIBRARIES & set(clues.origin.split("/")[:-1]))
+    ):
         yield Candidate(by_id()[ANOTHER], weights()["defect"])
-
-
-def of_library(path: str) -> bool:
-    return any(part in LIBRARIES for part in path.split("/")[:-1])
 
 
 def of_finding(finding: Finding) -> Signature:
@@ -172,15 +171,9 @@ def of_finding(finding: Finding) -> Signature:
 
 def varied(found: Sequence[Candidate]) -> list[Candidate]:
     """Put the best of each family before the others of its family: the next guess should be another one."""
-    seen: set[str] = set()
-    first: list[Candidate] = []
-    later: list[Candidate] = []
-    for candidate in found:
-        told = candidate.signature.level in (CONSEQUENCE, REMARK)  # in a note, not as a cause
-        (later if told or candidate.signature.family in seen else first).append(candidate)
-        if not told:
-            seen.add(candidate.signature.family)
-    return [*first, *later]
+    causes = [one for one in found if one.signature.level not in (CONSEQUENCE, REMARK)]  # others go in a note
+    best = {one.signature.family: one for one in reversed(causes)}
+    return sorted(found, key=lambda one: best.get(one.signature.family) is not one)
 
 
 def shared(found: Sequence[Candidate]) -> list[Candidate]:

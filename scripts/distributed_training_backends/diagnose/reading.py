@@ -22,19 +22,8 @@ _ESCAPES = re.compile(
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 # Where loggers put the text of a record, and where it comes from.
-_TEXTS = (
-    "message",
-    "msg",
-    "log",
-    "text",
-    "event",
-    "content",
-    "error",
-    "exception",
-    "exc_info",
-    "stack_trace",
-    "traceback",
-)
+_KEYS = "message msg log text event content error exception exc_info stack_trace traceback"
+_TEXTS = _KEYS.split()
 _LEVELS, _QUIET = ("level", "levelname", "severity"), ("info", "INFO", "debug", "DEBUG")
 _LEVEL = re.compile(
     r"(?<![\w=/.-])(?:(INFO|DEBUG)|WARN(?:ING)?|ERROR|CRITICAL|FATAL)(?![\w=])|(level=(?:info|debug)\b|^I[0-9]{4} )"
@@ -91,10 +80,7 @@ def raw_lines(texts: Iterable[str]) -> Iterator[tuple[int, str]]:
         last = line
         if times >= (REPEATED if line else 1):
             continue
-        if len(line) <= LONGEST:
-            yield number, line
-        else:
-            yield from ((number, piece) for piece in pieces(line))
+        yield from ((number, piece) for piece in (pieces(line) if len(line) > LONGEST else [line]))
 
 
 def split(texts: Iterable[str]) -> Iterator[tuple[int, str]]:
@@ -135,12 +121,10 @@ def clean_lines(texts: Iterable[str]) -> Iterator[Line]:
     """Give the lines without colours, unpacked from JSON, and apart from the prefix that names their process."""
     for number, raw in raw_lines(texts):
         text = _ESCAPES.sub("", raw) if "\x1b" in raw else raw
-        if '"' in text and text.lstrip()[:1] in ('"', "{"):
-            unpacked = unpack(text)
-            if unpacked is not None:
-                source, parts = unpacked
-                yield from (line_of(number, part, source) for part in parts)
-                continue
+        if '"' in text and text.lstrip()[:1] in ('"', "{") and (unpacked := unpack(text)) is not None:
+            source, parts = unpacked
+            yield from (line_of(number, part, source) for part in parts)
+            continue
         if ":" in text or ")" in text or "|" in text or ">" in text:  # as every prefix has it
             yield line_of(number, text, NO_SOURCE)
         else:

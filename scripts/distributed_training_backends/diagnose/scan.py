@@ -57,8 +57,7 @@ class Scanner:
     """Finds the templates of an index; `telling` are those whose lines are kept for what they tell of the run."""
 
     def __init__(self, index: Index, telling: Index) -> None:
-        self._index = index
-        self._telling = telling
+        self._index, self._telling = index, telling
         self._hits: dict[str, Hit] = {}
         self._seen: set[tuple[str, int]] = set()
         self._told: dict[int, str] = {}

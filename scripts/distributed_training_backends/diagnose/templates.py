@@ -14,7 +14,6 @@ REACH = 400  # bytes between two parts of one message
 LETTERS = b"abcdefghijklmnopqrstuvwxyz0123456789_"
 UPPER = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 PLAIN = bytes(byte if byte in LETTERS else byte + 32 if byte in UPPER else 32 for byte in range(256))
-_WORD = r"[a-z0-9_]"
 
 
 def words_in(text: str) -> list[bytes]:
@@ -35,9 +34,7 @@ class Template:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.parts = tuple(part for part in _parts(text) if part)
-        if not self.parts:
-            raise ValueError(f"a template without a word: {text!r}")
+        self.parts = tuple(filter(None, _parts(text)))
         whole = [word for part in self.parts for word in part if not word.endswith("*") and word != "#"]
         if not whole:
             raise ValueError(f"a template without a whole word: {text!r}")
@@ -48,7 +45,9 @@ class Template:
     def patterns(self) -> tuple[re.Pattern[bytes] | bytes, ...]:
         """What to look for, for each part; a pattern only where a text does not do, because compiling takes a while."""
         return tuple(
-            _pattern(part) if "*" in "".join(part) or "#" in part else joined(map(str.encode, part))
+            re.compile(f" {' '.join(map(_word, part))} ".encode())
+            if "*" in "".join(part) or "#" in part
+            else joined(map(str.encode, part))
             for part in self.parts
         )
 
@@ -89,14 +88,10 @@ def _parts(text: str) -> Iterator[list[str]]:
     yield part
 
 
-def _pattern(words: list[str]) -> re.Pattern[bytes]:
-    return re.compile(f" {' '.join(map(_word, words))} ".encode())
-
-
 def _word(word: str) -> str:
     if word == "#":
         return "[0-9]{1,20}"
-    return rf"{word[:-1]}{_WORD}{{0,60}}" if word.endswith("*") else word
+    return f"{word[:-1]}[a-z0-9_]{{0,60}}" if word.endswith("*") else word
 
 
 class Index:

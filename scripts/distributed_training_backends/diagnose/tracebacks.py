@@ -66,10 +66,8 @@ class _Open:
     def __init__(self, line: Line, expected: str | None, after: int) -> None:
         self.source = line.source
         self.indent = len(line.text) - len(line.text.lstrip())
-        self.expected = expected
-        self.after = after
-        self.file = ""
-        self.kind = ""
+        self.expected, self.after = expected, after
+        self.file = self.kind = ""
         self.message: list[str] = []
         self.head = self.line = self.end = line.number
 
@@ -129,8 +127,7 @@ class Tracebacks:
         if current.kind:
             self._message(line, current)
             return
-        frame = _FRAME.match(line.text)
-        if frame:
+        if frame := _FRAME.match(line.text):
             current.file = frame.group(1)
             return
         bare = line.text.strip()
@@ -166,12 +163,8 @@ class Tracebacks:
             self._again(number, current.source, current.line)
         elif len(self._found) < MOST:
             number = self._known[same] = len(self._found)
-            self._found.append(
-                Raised(
-                    *(current.kind, message, current.line, current.end, current.source, current.file),
-                    *(current.after, 1, (current.source,), current.head, current.line),
-                )
-            )
+            where = current.line, current.end, current.source, current.file, current.after
+            self._found.append(Raised(current.kind, message, *where, 1, (current.source,), current.head, current.line))
         if number is not None:
             self._last[current.source] = number
 
