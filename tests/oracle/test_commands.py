@@ -9,6 +9,8 @@ from tests.oracle import environment
 from tests.oracle.client import Oracle
 from tests.oracle.commands import asked, differences, errors, merged
 
+import packed
+
 pytestmark = pytest.mark.skipif(os.environ.get("DTB_ORACLE") != "1", reason="asks the real libraries (DTB_ORACLE=1)")
 RELEASES = ("0.20.3", "0.28.0", "0.34.2", "1.4.0", "1.10.1", "1.15.0")
 MULTI = "distributed_type: MULTI_GPU\nnum_processes: 4\nnum_machines: 1\nmachine_rank: 0\nmixed_precision: bf16\n"
@@ -66,13 +68,13 @@ def test_file_and_flags_come_to_the_same_arguments(release: str) -> None:
     assert compared >= 50
 
 
-LINES = Path(__file__).parent.parent / "cases" / "commands.txt"
+LINES = Path(__file__).parent.parent / "cases" / "commands.txt.gz"
 
 
 @pytest.mark.parametrize("release", ["0.27.2", "0.34.2", "1.10.1", "1.15.0"])
 def test_command_lines_are_refused_as_the_launcher_refuses_them(release: str) -> None:
     """Without any config, on a machine with eight GPUs; what depends on other packages is left out."""
-    lines, different, compared = LINES.read_text("utf-8").splitlines(), [], 0
+    lines, different, compared = packed.unpacked(LINES).splitlines(), [], 0
     with Oracle(environment.default(), "accelerate", release) as oracle:
         for line in lines:
             answer = oracle.ask(
