@@ -51,6 +51,7 @@ def commands(text: str, path: str = "run.sh") -> list[list[Any]]:
         ("python -m torch.distributed.run a\npython -m deepspeed.launcher.runner", [["torchrun", "a"], ["deepspeed"]]),
         (f"srun -N 2 {RUN} a\n/opt/accelerate-launch b\n$RUNNER {RUN} c", [["accelerate", one] for one in "abc"]),
         (f"{RUN} --n <COUNT> {{name}} t.py", [["accelerate", "--n", None, None, "t.py"]]),
+        ('[ "$B" != "deepspeed" ] && [[ $B = torchrun ]]', []),
         (f"{RUN} 'never closed\nx", [["accelerate", "never closed\nx"]]),
     ],
 )  # fmt: skip
@@ -69,6 +70,12 @@ def test_variables_wrappers_and_the_job_are_told() -> None:
     assert one.data["environment"] == {"A": "1", "D": "4", "C": "3"}
     assert one.data["prefix"] == ["srun", "-l", "env", "D=4"]
     assert one.data["scheduler"] == {"ntasks-per-node": "4", "nodes": "2"}
+    (one,) = launch_documents("job", "srun -l bash -c 'torchrun a' b")
+    assert one.data["prefix"] == ["srun", "-l", "bash", "-c"]
+
+
+def test_places_of_variables() -> None:
+    (one,) = launch_documents("job", "export A=1\nC=3 env D=4 torchrun x\n")
     assert [one.raw("environment", name) for name in "ADC"] == ["1", "4", "3"]
 
 

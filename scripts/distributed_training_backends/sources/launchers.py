@@ -83,26 +83,27 @@ def launches(
     if found is not None:
         yield found, command, outer
     elif len(outer) <= MAX_OUTER:
-        for text in command_lines(command.words):
+        for index, text in command_lines(command.words):
+            around = (*outer, *command.words[:index][:MAX_OUTER], NO_WORD)
             inner = Script(text, script.scopes, script.exported)
             for inside in inner.commands():
                 own = {**command.own, **inside.own}
-                yield from launches(inside._replace(own=own), inner, (*outer, *command.words[:-1][:MAX_OUTER], NO_WORD))
+                yield from launches(inside._replace(own=own), inner, around)
 
 
-def command_lines(words: Sequence[Token]) -> Iterator[Text]:
-    """The texts among the words that another shell takes for commands."""
+def command_lines(words: Sequence[Token]) -> Iterator[tuple[int, Text]]:
+    """The texts among the words that another shell takes for commands, and how many words stand before them."""
     names = [word.text.chars for word in words]
     if names[0] == "eval":
         chars = " ".join(names[1:])
         spots = [spot for word in words[1:] for spot in (*word.text.spots, word.extent.end)]
-        yield Text(chars, spots[: len(chars)])
+        yield 1, Text(chars, spots[: len(chars)])
     for index, word in enumerate(words):
         shell = index > 0 and names[index - 1] in SHELLS
         if (shell or (names[0] in ("ssh", "pdsh", "clush", "tmux", "screen") and index > 1)) and NAMES.search(
             names[index]
         ):
-            yield word.text
+            yield index, word.text
 
 
 def find(words: Sequence[Token]) -> Found | None:

@@ -334,7 +334,7 @@ class _Builder:
 
     def words(self) -> list[Text]:
         """The words that it comes to: none for an empty variable, one for an empty pair of quotes."""
-        if self.glob and not self.quoted:
+        if self.glob and not self.quoted and self.chars not in (["["], ["[", "["]):
             self.hole(self.spots[-1] if self.spots else 0)
         self._finish()
         if not self.done and (self.quoted or self.began):
