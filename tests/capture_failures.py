@@ -110,7 +110,6 @@ def cases() -> Iterator[Case]:
 
 
 def file_text(content: str | dict[str, object], engine: bool) -> str:
-    """The text of a file: a string, or a DeepSpeed config."""
     return content if isinstance(content, str) else json.dumps({**(OPTIMIZER if engine else {}), **content}, indent=1)
 
 

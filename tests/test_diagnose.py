@@ -74,8 +74,7 @@ def test_what_failed_first_is_no_consequence() -> None:
 
 
 def test_beside_what_is_sure_nothing_unlikely_is_named() -> None:
-    causes = api.diagnose(NAMED["is:port-in-use:old"]).causes
-    assert [cause.level for cause in causes] == ["high"]
+    assert [cause.level for cause in api.diagnose(NAMED["is:port-in-use:old"]).causes] == ["high"]
 
 
 def test_there_are_thirty_logs_of_others() -> None:
@@ -163,11 +162,6 @@ def test_memory_is_bounded() -> None:
     assert peak(90) < 1.2 * peak(30) + 300_000
 
 
-def test_the_tail_of_a_log_is_enough() -> None:
-    tail = "\n".join(LOGS["batch-arithmetic"].splitlines()[-6:])
-    assert api.diagnose(tail).causes[0].code == "C04"
-
-
 def test_a_failure_counts_before_what_follows_from_it() -> None:
     report = api.diagnose("step 1\n" * 50 + LOGS["unused-parameters"])
     assert report.causes[0].id == "unused-parameters"
@@ -209,15 +203,11 @@ def test_the_numbers_of_out_of_memory_are_read(asked: float, free: str, held: fl
 
 def test_releases_raise_or_rule_out_a_cause() -> None:
     asked = ["the loss is NaN under DeepSpeed with overlap_comm"]
-    bad = api.diagnose("", asked, {}, "", "deepspeed 0.14.2\naccelerate 1.0.0")
-    good = api.diagnose("", asked, {}, "", "deepspeed 0.19.8\naccelerate 1.15.0")
-    assert "zero2-overlap-nan" in {cause.id for cause in bad.causes}
-    assert "zero2-overlap-nan" not in {cause.id for cause in good.causes}
-
-
-def test_what_another_release_does_not_do_is_fixed_upstream() -> None:
-    asked = "the ranks end with a mismatch in deepspeed 0.9.3, and it works with 0.9.2"
-    assert api.diagnose("", [asked]).causes[0].code == "C22"
+    for release, bad in (("0.14.2", True), ("0.19.8", False)):
+        causes = api.diagnose("", asked, {}, "", f"deepspeed {release}").causes
+        assert ("zero2-overlap-nan" in {cause.id for cause in causes}) == bad
+    asked = ["the ranks end with a mismatch in deepspeed 0.9.3, and it works with 0.9.2"]
+    assert api.diagnose("", asked).causes[0].code == "C22"
 
 
 @pytest.mark.parametrize("symptom", SYMPTOMS)
@@ -237,9 +227,10 @@ def test_what_breaks_inside_a_library_may_be_its_defect(head: str) -> None:
     assert [(cause.id, cause.level, len(cause.evidence)) for cause in causes] == [("another-release", "low", 1)]
 
 
-def test_a_config_that_is_garbage_is_no_obstacle() -> None:
+def test_the_tail_of_a_log_is_enough_and_a_config_that_is_garbage_no_obstacle() -> None:
+    tail = "\n".join(LOGS["batch-arithmetic"].splitlines()[-6:])
     for config in ("\x00\x01", "{[", "- [", "a: &a [*a]", "x" * 100_000):
-        assert api.diagnose(LOGS["batch-arithmetic"], (), {"c.yaml": config}).causes[0].code == "C04"
+        assert api.diagnose(tail, (), {"c.yaml": config}).causes[0].code == "C04"
 
 
 def test_what_cannot_be_used_is_told() -> None:
@@ -266,9 +257,8 @@ def test_the_fix_is_an_edit_of_the_config() -> None:
     config = "distributed_type: MULTI_GPU\nnum_processes: 8\nmixed_precison: bf16\n"
     log = "ValueError: The config file at acc.yaml had unknown keys (['mixed_precison']), please try upgrading"
     report = api.diagnose(log, (), {"acc.yaml": config})
-    best = report.causes[0]
-    assert best.id == "unknown-key-in-accelerate-file"
-    assert [edit.text for fix in best.fixes for edit in fix.fix.edits] == ["mixed_precision"]
+    assert report.causes[0].id == "unknown-key-in-accelerate-file"
+    assert [edit.text for fix in report.causes[0].fixes for edit in fix.fix.edits] == ["mixed_precision"]
 
 
 def test_secrets_are_masked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -50,12 +50,10 @@ class Outcome(NamedTuple):
 
     @property
     def third(self) -> bool:
-        """The right cause is among the first three."""
         return self.code in {cause.code for cause in self.causes[:3]}
 
     @property
     def misleads(self) -> bool:
-        """A wrong cause comes first, with high confidence."""
         return bool(self.causes) and not self.first and self.causes[0].level == "high"
 
 
@@ -157,7 +155,6 @@ def table(halves: dict[str, Sequence[Outcome]]) -> Iterator[str]:
 
 
 def levels(outcomes: Sequence[Outcome]) -> str:
-    """How often what is named first is right, by its level of confidence."""
     said = []
     for level in ("high", "medium", "low"):
         own = [one for one in outcomes if one.causes and one.causes[0].level == level]

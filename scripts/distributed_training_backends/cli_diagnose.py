@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from . import cli_common as common
 from .model_diagnose import SYMPTOMS
@@ -70,20 +71,15 @@ def is_standard_input(path: str) -> bool:
 def build_parser() -> common.Parser:
     parser = common.Parser(PROG, SUMMARY, EXAMPLES, USAGE)
     parser.add_argument("log", nargs="?", metavar="LOG", help="the log of the run, or - for standard input")
-    parser.add_argument(
-        "--symptom",
-        action="append",
-        default=[],
-        metavar="WORDS",
-        help=f"{', '.join(SYMPTOMS)}, or in words; may be repeated",
-    )
+    many: dict[str, Any] = {"action": "append", "default": []}
+    words = f"{', '.join(SYMPTOMS)}, or in words; may be repeated"
+    parser.add_argument("--symptom", **many, metavar="WORDS", help=words)
     group = parser.add_argument_group("what is known about the run")
-    group.add_argument("--config", action="append", default=[], metavar="PATH", help="a config file; may be repeated")
+    group.add_argument("--config", **many, metavar="PATH", help="a config file; may be repeated")
     group.add_argument("--launch", default="", metavar="COMMAND", help="the launch command, or a file that holds it")
     group.add_argument(
         "--versions",
-        action="append",
-        default=[],
+        **many,
         metavar="TEXT",
         help='releases ("accelerate 1.10.1"), or a file with what accelerate env, ds_report or pip list print',
     )

@@ -24,7 +24,6 @@ def added(report: Report, units: Sequence[Unit], options: Options) -> Report:
 
 
 def documents_of(units: Sequence[Unit]) -> list[Document]:
-    """The documents of a run; a DeepSpeed file belongs to it where its config names it."""
     configs = [unit for unit in units if unit.document.kind == "accelerate"]
     own = [unit.document for unit in units if unit.document.kind in ("launch", "environment", "python")]
     companions = [unit.companion for unit in configs[:1] if unit.companion is not None]
@@ -37,7 +36,6 @@ def takes_effect(documents: Sequence[Document], options: Options) -> Effective |
 
 
 def changed(before: Effective, after: Effective) -> Iterator[Change]:
-    """The settings that differ: in value, in being there at all, or in whether anything reads them."""
     was = {setting.name: setting for setting in before.settings}
     now = {setting.name: setting for setting in after.settings}
     if before.route != after.route:

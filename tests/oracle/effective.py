@@ -94,7 +94,6 @@ def drawn(rng: random.Random, release: str) -> Drawn:
 
 
 def config_of(rng: random.Random, kind: str, route: Mapping[str, Any], release: str) -> dict[str, Any]:
-    """A file for `accelerate launch`, with nothing that the release does not know."""
     fields = accelerate.for_release(release).cluster_fields
     base = {"distributed_type": kind, "num_processes": 4, **some(rng, tables()["around"], 0.25)}
     base |= {key: dict(value) if isinstance(value, dict) else value for key, value in route.get("base", {}).items()}
@@ -150,7 +149,6 @@ def documents(run: Drawn) -> list[Any]:
 
 
 def calls(run: Drawn) -> list[dict[str, Any]]:
-    """The constructor calls, each after those whose objects it is given."""
     names = sorted(run.python, key=lambda name: (name == "Accelerator", name == "ParallelismConfig"))
     found: list[dict[str, Any]] = [{"name": name, "arguments": dict(run.python[name])} for name in names]
     for place, name in enumerate(names):

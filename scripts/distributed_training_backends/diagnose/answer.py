@@ -12,9 +12,8 @@ from ..model_diagnose import (
     Failure,
 )
 from .circumstances import holds, reading, releases, settings
-from .failing import REPORTING
+from .failing import QUOTING, REPORTING
 from .question import Clues, Question, gather, hits_of
-from .quoting import QUOTING
 from .ranking import ANOTHER, Candidate, rank
 from .scan import Hit
 from .wording import phrase, shared_words
@@ -56,13 +55,11 @@ def diagnose(question: Question) -> DiagnoseReport:
 
 
 def empty(question: Question, clues: Clues, verdict: DiagnoseVerdict, summary: str) -> DiagnoseReport:
-    run = tuple(sorted(clues.facts.items()))
-    passed_over = tuple(unused(question))[:MOST_NOTES]
-    return DiagnoseReport(verdict, summary, None, (), passed_over, (), run, question.targets, clues.scan.lines)
+    run, notes = tuple(sorted(clues.facts.items())), tuple(unused(question))[:MOST_NOTES]
+    return DiagnoseReport(verdict, summary, None, (), notes, (), run, question.targets, clues.scan.lines)
 
 
 def unused(question: Question) -> Iterator[str]:
-    """What was given and cannot be used, so that nobody takes it for considered."""
     for file in question.report.files if question.report else ():
         if file.verdict == "unreadable":
             yield f"{file.path}: not used: {file.findings[0].message if file.findings else 'it is no config'}"
@@ -90,7 +87,6 @@ def overcome(clues: Clues) -> bool:
 
 
 def shown(found: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates that are worth a look; consequences and remarks are told in notes, not as causes."""
     telling = [one for one in found if one.signature.level not in (CONSEQUENCE, REMARK)]
     least = FAR if telling and telling[0].confidence >= HIGH else LEAST
     return [one for one in telling[:MOST] if one.confidence >= least]
@@ -99,6 +95,7 @@ def shown(found: Sequence[Candidate]) -> list[Candidate]:
 def cause_of(candidate: Candidate, clues: Clues) -> Cause:
     one = candidate.signature
     confidence = round(min(candidate.confidence, SUREST), 2)
+    fixes = tuple(ConfigFix(path, f.code, f.place.line, f.fix) for path, f in candidate.findings if f.fix)
     return Cause(
         id=one.id,
         code=one.family,
@@ -109,7 +106,7 @@ def cause_of(candidate: Candidate, clues: Clues) -> Cause:
         why=one.cause,
         evidence=tuple(evidence(candidate, clues)),
         fix=one.fix,
-        fixes=tuple(ConfigFix(path, f.code, f.place.line, f.fix) for path, f in candidate.findings if f.fix),
+        fixes=fixes,
         verify=one.verify,
         rules=one.rules,
         reference=one.reference,
@@ -172,7 +169,6 @@ def first_line(failure: Failure | None) -> str:
 
 
 def notes(clues: Clues, named: bool) -> Iterator[str]:
-    """What else the log tells: numbers of memory, what follows from the failure, and harmless warnings."""
     if clues.memory is not None:
         yield f"GPU memory: {clues.memory.said}"
     yield from other_failures(clues)

@@ -26,7 +26,6 @@ _CONDITION = re.compile(r"([a-z_]+)(>=|<=|<|>|=)(.+)")
 
 
 def releases(text: str) -> dict[str, str]:
-    """The releases that a text names; the first one of each library counts."""
     found: dict[str, str] = {}
     for match in _RELEASE.finditer(text[:LONGEST]):
         if number := re.match(r"[0-9]+(?:\.[0-9]+)*", match.group(2)):

@@ -1,11 +1,13 @@
-"""What failed first: the exception at the root, and the process that it belongs to."""
+"""What failed first: the exception at the root, and its process; and which messages are only quoted."""
 
+import re
 from collections.abc import Sequence
 
 from ..model_diagnose import Failure
 from .ends import End
 from .prefixes import Source
 from .scan import Hit, Scan
+from .templates import Template, plain
 from .tracebacks import Raised
 
 # Exceptions that report another process's end.
@@ -14,6 +16,10 @@ ChildFailedError ProcessRaisedException ProcessExitedException CalledProcessErro
 BrokenPipeError ConnectionResetError KeyboardInterrupt DistBackendError BrokenProcessPool
 """
 REPORTING = frozenset(_REPORTING.split())
+LEAST = 3  # words of a message that can be told from a name
+# Exceptions that put what they were given, a key or a value, into quotes.
+QUOTING = frozenset(("KeyError", "ValueError", "IndexError", "LookupError", "TypeError", "AssertionError", "NameError"))
+_QUOTES = re.compile(r"'[^'\n]{8,400}'|\"[^\"\n]{8,400}\"")
 
 
 def first_failure(scan: Scan, serious: Sequence[Hit] = ()) -> Failure | None:
@@ -52,3 +58,15 @@ def _root(raised: Sequence[Raised], last: Raised) -> Raised:
         last = raised[last.after]
         seen.add(last.line)
     return last
+
+
+def is_quoted(hit: Hit, raised: Sequence[Raised]) -> bool:
+    """Tell whether a message stands only in quotes of exceptions, and in the code that raised these."""
+    telling = [one for one in raised if one.name in QUOTING and _in_quotes(hit.template, one.message)]
+    return bool(telling) and all(any(one.head <= spot.line <= one.end for one in telling) for spot in hit.spots)
+
+
+def _in_quotes(template: Template, message: str) -> bool:
+    if len(template.words) < LEAST or template.find(plain(_QUOTES.sub(" ", message))):
+        return False
+    return any(template.find(plain(quote)) for quote in _QUOTES.findall(message))

@@ -9,9 +9,8 @@ from ..knowledge.signatures import CAUSE, SUSPECT, complaints, signatures, sympt
 from ..model import Finding, Report, Severity, Targets
 from ..model_diagnose import SYMPTOMS, Failure
 from .circumstances import releases, settings
-from .failing import first_failure
+from .failing import first_failure, is_quoted
 from .memory import Memory, read_memory
-from .quoting import is_quoted
 from .scan import Hit, Scan, Scanner
 from .templates import Index, Template
 from .tracebacks import HEAD
@@ -125,7 +124,6 @@ def implied(words: frozenset[str]) -> frozenset[str]:
 
 
 def facts_of(texts: Iterable[str], numbers: Iterable[str]) -> dict[str, str]:
-    """Settings and releases; what comes first counts."""
     known: dict[str, str] = {}
     for text in numbers:
         known = releases(text) | known

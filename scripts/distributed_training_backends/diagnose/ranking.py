@@ -127,7 +127,6 @@ def without_explained(found: Sequence[Candidate]) -> list[Candidate]:
 
 
 def by_rules(clues: Clues, found: Sequence[Candidate]) -> Iterator[Candidate]:
-    """A cause for each finding of the validator that supports none of the others."""
     supported = {one.code for candidate in found for _, one in candidate.findings}
     failed = clues.failure is not None or clues.described
     weight = weights()

@@ -118,7 +118,6 @@ def pieces(line: str) -> Iterator[str]:
 
 
 def clean_lines(texts: Iterable[str]) -> Iterator[Line]:
-    """Give the lines without colours, unpacked from JSON, and apart from the prefix that names their process."""
     for number, raw in raw_lines(texts):
         text = _ESCAPES.sub("", raw) if "\x1b" in raw else raw
         if '"' in text and text.lstrip()[:1] in ('"', "{") and (unpacked := unpack(text)) is not None:

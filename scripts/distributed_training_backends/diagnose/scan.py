@@ -103,7 +103,6 @@ class Scanner:
                     self._told.setdefault(line.number, line.text[:EXCERPT])
 
     def _found(self, template: Template, text: bytes) -> Iterator[tuple[int, int]]:
-        """The places of a message in a block, up to where enough were seen."""
         start = 0
         known = self._hits.get(template.text)
         left = ENOUGH - (known.times if known else 0)

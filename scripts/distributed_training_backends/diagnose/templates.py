@@ -103,6 +103,5 @@ class Index:
             self._by_key.setdefault(template.key, []).append(template)
 
     def candidates(self, words: Set[bytes]) -> list[Template]:
-        """The templates whose whole words are all among some, in the order of their keys."""
         keys = sorted(self._by_key.keys() & words)
         return [template for key in keys for template in self._by_key[key] if template.words <= words]

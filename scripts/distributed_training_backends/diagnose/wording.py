@@ -102,13 +102,11 @@ def own_words() -> Mapping[str, Mapping[str, float]]:
 
 
 def bag_score(signature: Signature, words: Iterable[str]) -> float:
-    """How many words a description shares with all that is said about a cause, rare words first."""
     bag = bags().get(signature.like or signature.id, {})
     return sum(bag.get(word, 0.0) for word in words)
 
 
 def own_bag_score(signature: Signature, words: Iterable[str]) -> float:
-    """The same for the words that set a cause apart from the one that it looks like."""
     own = own_words().get(signature.id, {})
     return sum(own.get(word, 0.0) for word in words)
 

@@ -78,7 +78,6 @@ def from_file(config: Config, found: Fields) -> Config:
 
 
 def from_fields(found: Fields) -> Config:
-    """The config that the plugin makes of its fields where no file is named."""
     auto = Setting("", "auto")
     config = {"train_batch_size": auto, "train_micro_batch_size_per_gpu": auto}
     config |= {path: found[name]._replace(losers=()) for name, path in MAPPED.items() if name in found}

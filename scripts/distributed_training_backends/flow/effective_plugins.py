@@ -116,7 +116,6 @@ def number(text: str) -> Any:
 
 
 def member(names: list[str] | None, value: Any) -> Any:
-    """The member of torch's enum, by name, number or as `Enum.NAME`."""
     text = value.rpartition(".")[2].upper() if isinstance(value, str) else value
     place = int(text) if isinstance(text, int) or (isinstance(text, str) and text.isdecimal()) else 0
     if names and 0 < place <= len(names):

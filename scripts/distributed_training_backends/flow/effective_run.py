@@ -130,7 +130,6 @@ def reader(launch: Launch, name: str) -> str:
 
 
 def argument(launch: Launch, name: str, arg: Arg) -> Setting:
-    """One argument; what the file leaves open for the launch command is open."""
     title = f"argument.{name}"
     if name == "num_processes" and arg.value in (None, -1):
         return Setting(title, "as the launch command says, or as there are devices", state="open")

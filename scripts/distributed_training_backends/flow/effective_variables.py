@@ -79,7 +79,6 @@ def above_one(value: Any) -> bool:
 
 
 def form(run: Run, name: str, value: Any) -> str:
-    """A value as the launcher writes it: `str` of it, and only some in lower case."""
     if name in run.table("lower"):
         return str(value).lower()
     return str(value).upper() if name in run.table("upper") else str(value)

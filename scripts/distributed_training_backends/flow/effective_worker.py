@@ -99,7 +99,6 @@ def kind_of_run(run: Run, variables: Variables, processes: Setting, plugins: Map
 
 
 def started_by_torch(run: Run) -> bool:
-    """Tell whether the workers are told their ranks, by torchrun or by DeepSpeed's own launcher."""
     return elastic(run.launch) or runs_deepspeed(run.launch)
 
 
@@ -234,7 +233,6 @@ def parallelism(run: Run, variables: Variables, processes: Setting | None) -> It
 
 
 def sequence(name: str, inner: Fields) -> Setting:
-    """A field of a handler; the sequence length is read only where the lengths do not vary."""
     setting, varies = inner[name], inner.get("sp_seq_length_is_variable")
     if name == "sp_seq_length" and setting.surface != "python" and varies is not None and varies.value:
         return Setting(setting.name, None, losers=setting.beaten("not read while lengths vary"))
@@ -242,7 +240,6 @@ def sequence(name: str, inner: Fields) -> Setting:
 
 
 def recipe(run: Run, variables: Variables, precision: Setting) -> Iterator[Setting]:
-    """The recipe for FP8: one that is given, else of the back-end that is named, else of what is installed."""
     how = next(one for spans, one in run.table("recipes").items() if run.covers(spans))
     given = next((row for row in (*RECIPES.values(), ONE_CLASS) if row[0] in run.calls), None)
     backend = variables.get("ACCELERATE_FP8_BACKEND")

@@ -144,7 +144,6 @@ def known(value: Any) -> Any:
 
 
 def with_questions(value: Any, open_: bool = False) -> Any:
-    """A value whose open entries may not be asked for."""
     if is_open(value):
         return OPEN
     if not isinstance(value, dict):

@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from ..model_diagnose import Cause, ConfigFix, DiagnoseReport, Evidence, Failure
+from ..model_diagnose import Cause, DiagnoseReport, Failure
 from .characters import visible
 from .json_report import fix_data
 from .redact import redact, redact_fix
@@ -44,18 +44,10 @@ def _cause(cause: Cause, full: bool) -> dict[str, Any]:
     return {
         **cause._asdict(),
         "why": redact(cause.why),
-        "evidence": [_evidence(one, full) for one in seen],
-        "fixes": [_config_fix(one) for one in cause.fixes],
+        "evidence": [{**one._asdict(), "text": shortened(one.text, full), "ranks": list(one.ranks)} for one in seen],
+        "fixes": [{**one._asdict(), "fix": fix_data(redact_fix(one.fix))} for one in cause.fixes],
         "rules": list(cause.rules),
     }
-
-
-def _evidence(one: Evidence, full: bool) -> dict[str, Any]:
-    return {**one._asdict(), "text": shortened(one.text, full), "ranks": list(one.ranks)}
-
-
-def _config_fix(one: ConfigFix) -> dict[str, Any]:
-    return {"path": one.path, "code": one.code, "line": one.line, "fix": fix_data(redact_fix(one.fix))}
 
 
 def shortened(text: str, full: bool) -> str:
@@ -108,8 +100,7 @@ def _cause_lines(number: int, cause: dict[str, Any], style: Style) -> Iterator[s
     level = style.paint(f"{cause['level']}, {cause['confidence']:.0%}", COLOURS[cause["level"]])
     yield f"{number}. {style.paint(cause['title'], 'bold')} [{level}] ({cause['family']})"
     rows = [("why", cause["why"]), *(("seen", seen(one)) for one in cause["evidence"]), ("fix", cause["fix"])]
-    for one in cause["fixes"]:
-        rows.append(("edit", f"{one['path']}:{one['line']}: {one['fix']['title']} ({one['code']})"))
+    rows += [("edit", f"{one['path']}:{one['line']}: {one['fix']['title']} ({one['code']})") for one in cause["fixes"]]
     for name, text in (*rows, ("check", cause["verify"])):
         yield from _wrapped(f"   {name + ':':7}", text, style)
     if cause["reference"]:
