@@ -24,42 +24,6 @@ from typing import NamedTuple
 FOLDER = Path(__file__).resolve().parent / "cases" / "diagnose"
 REAL = FOLDER / "real.json.gz"
 SECONDS = 150
-MODEL = """
-import torch, sys, os
-from torch import nn
-class Layer(nn.Module):
-    def __init__(self):
-        super().__init__(); self.a = nn.Linear(8, 8); self.b = nn.Linear(8, 8)
-    def forward(self, x): return self.b(torch.relu(self.a(x)))
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__(); self.layers = nn.ModuleList(Layer() for _ in range(2)); self.head = nn.Linear(8, 2)
-    def forward(self, x):
-        for layer in self.layers: x = layer(x)
-        return self.head(x)
-"""
-# DeepSpeed would compile an operation for shared memory first, which needs a compiler and minutes.
-NO_BUILD = "import importlib\nimportlib.import_module('deepspeed.comm.torch').build_shm_op = lambda: None\n"
-DDP = """
-import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel as DDP
-dist.init_process_group("gloo")
-rank = dist.get_rank()
-"""
-ENGINE = """
-import deepspeed
-model = Model()
-engine, optimizer, _, _ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=sys.argv[-1])
-"""
-BEGINNINGS = {
-    "": "",
-    "model": MODEL,
-    "model nobuild": MODEL + NO_BUILD,
-    "accelerate": MODEL + "from accelerate import Accelerator\n",
-    "accelerate nobuild": MODEL + "from accelerate import Accelerator\n" + NO_BUILD,
-    "ddp": MODEL + DDP,
-    "engine": MODEL + NO_BUILD + ENGINE,
-}
 VARIABLES = {
     "cpu": "DS_ACCELERATOR=cpu ACCELERATE_USE_CPU=true",
     "deepspeed": "DS_ACCELERATOR=cpu ACCELERATE_USE_DEEPSPEED=true",
@@ -89,11 +53,13 @@ class Case(NamedTuple):
 def cases() -> Iterator[Case]:
     listed = gzip.decompress((FOLDER / "failures.txt.gz").read_bytes()).decode()
     parts = re.split(r"^=== (\S+)\n", listed, flags=re.MULTILINE)[1:]
-    for name, text in zip(parts[::2], parts[1::2], strict=True):
+    sections = dict(zip(parts[::2], parts[1::2], strict=True))
+    beginnings = {name[6:]: sections.pop(name) for name in list(sections) if name.startswith("begin:")}
+    for name, text in sections.items():
         head, _, script = text.partition("---\n")
         fields = dict(line.split(": ", 1) for line in head.splitlines())
-        begin = fields.get("begin", "")
-        engine = begin == "engine"
+        begin = fields.get("begin", "").split()
+        engine = "engine" in begin
         command = fields.get("run", "torchrun 2 train.py" + " ds.json" * engine)
         program, _, rest = command.partition(" ")
         command = f"{PROGRAMS[program]} {rest}" if program in PROGRAMS else command
@@ -101,7 +67,7 @@ def cases() -> Iterator[Case]:
         yield Case(
             name,
             fields["right"],
-            BEGINNINGS[begin] + script,
+            "".join(beginnings[part] for part in begin) + script,
             command,
             dict(pair.split("=", 1) for pair in shlex.split(VARIABLES.get(variables, variables))),
             {key[5:]: file_text(json.loads(value), engine) for key, value in fields.items() if key.startswith("file ")},

@@ -244,15 +244,6 @@ def test_what_cannot_be_used_is_told() -> None:
     assert not [note for note in told.notes if "given" in note]
 
 
-@table(
-    """log, cause
-"RuntimeError: [enforce fail at inline_container.cc:9] .\\nOSError: [Errno 28] No space left on device", disk-full
-"OSError: Error no file named pytorch_model.bin, model.safetensors found in o.", checkpoint-not-complete"""
-)
-def test_files_that_cannot_be_written_or_found(log: str, cause: str) -> None:
-    assert api.diagnose(log).causes[0].id == cause
-
-
 def test_the_fix_is_an_edit_of_the_config() -> None:
     config = "distributed_type: MULTI_GPU\nnum_processes: 8\nmixed_precison: bf16\n"
     log = "ValueError: The config file at acc.yaml had unknown keys (['mixed_precison']), please try upgrading"

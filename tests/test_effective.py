@@ -2,11 +2,15 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
+import pytest
+import yaml
 from jsonschema import Draft202012Validator
 from tests.tables import table
 
+import packed
 from distributed_training_backends import api
 from distributed_training_backends.flow import effective
 from distributed_training_backends.model import Context, Extent, Report, Severity
@@ -20,14 +24,8 @@ from distributed_training_backends.sources.document import Document
 from distributed_training_backends.sources.python_source import parse_python
 from distributed_training_backends.sources.yaml_source import parse_yaml
 
-NAMED: dict[str, Any] = {
-    "NVME": "deepspeed_config: {offload_optimizer_device: nvme, offload_optimizer_nvme_path: /x}",
-    "ONE": "deepspeed_config: {gradient_accumulation_steps: 1}",
-    "FILE": "deepspeed_config: {deepspeed_config_file: ds.json}",
-    "EIGHT": {"Accelerator": {"gradient_accumulation_steps": 8}},
-    "FSDP1": {"FullyShardedDataParallelPlugin": {"use_orig_params": False}},
-    "ZERO2": {"zero_optimization": {"stage": 2}, "bf16": {"enabled": "auto"}},
-}
+CASES = yaml.safe_load(packed.unpacked(Path(__file__).parent / "cases" / "effective.yaml.gz"))
+NAMED: dict[str, Any] = CASES["named"]
 
 
 def config(kind: str, more: str = "") -> str:
@@ -60,40 +58,14 @@ def named(found: Effective, name: str) -> Setting:
     return setting
 
 
-@table(
-    """given, name, value, surface
-{kind: FSDP, more: "fsdp_config: {fsdp_version: 2}"}, fsdp_plugin.use_orig_params, null, default
-{kind: FSDP, more: "mixed_precision: fp8"}, fsdp_plugin.mixed_precision_policy, bf16, file
-{kind: FSDP, flags: --fsdp_offload_params true}, fsdp_plugin.cpu_offload, true, command line
-{kind: FSDP, calls: FSDP1}, fsdp_plugin.use_orig_params, false, python
-{kind: FSDP, release: 0.30.1, calls: FSDP1}, fsdp_plugin.use_orig_params, true, default
-{kind: FSDP, release: 1.6.0}, torchrun.rdzv_endpoint, "localhost:0", launcher
-{kind: FSDP}, torchrun.rdzv_endpoint, "127.0.0.1:29500", launcher
-{kind: DEEPSPEED, more: ONE, calls: EIGHT}, accelerator.gradient_accumulation_steps, 1, file
-{kind: DEEPSPEED, more: NVME}, deepspeed_plugin.offload_optimizer_nvme_path, none, default
-{kind: DEEPSPEED, more: FILE, flags: --zero_stage 3, deepspeed: ZERO2}, deepspeed_plugin.zero_stage, 2, deepspeed file
-{kind: FSDP, variables: {OMP_NUM_THREADS: "6"}}, variable.OMP_NUM_THREADS, "6", environment
-{kind: FSDP, variables: {NCCL_DEBUG: INFO}}, variable.NCCL_DEBUG, INFO, environment
-{kind: FSDP, variables: {FSDP_VERSION: "2"}}, variable.FSDP_VERSION, "1", default
-{kind: MULTI_GPU, more: "num_processes: null"}, torchrun.nproc_per_node, null, default"""
-)
+@pytest.mark.parametrize(("given", "name", "value", "surface"), CASES["counts"])
 def test_what_counts(given: dict[str, Any], name: str, value: Any, surface: str) -> None:
     setting = named(run(**given), name)
     assert (setting.surface, value if setting.state == "open" else setting.value) == (surface, value)
     assert (setting.state == "open") == (name == "torchrun.nproc_per_node")
 
 
-@table(
-    """given, name, surface, lost, words
-{kind: FSDP, variables: {FSDP_VERSION: "2"}}, variable.FSDP_VERSION, environment, "2", launcher sets it
-{kind: FSDP, more: "fsdp_config: {version: 1}", flags: --fsdp_version 2}, argument.fsdp_version, file, 1, command line
-{kind: FSDP, flags: --multi_gpu}, accelerator.distributed_type, file, FSDP, an option of the command line
-{kind: FSDP, calls: {DeepSpeedPlugin: {}}}, accelerator.distributed_type, file, FSDP, the plugin of the script
-{kind: FSDP, more: "monitor_interval: 3"}, argument.monitor_interval, file, 3, its own default
-{kind: DEEPSPEED, more: ONE, calls: EIGHT}, accelerator.gradient_accumulation_steps, python, 8, variable counts more
-{kind: DEEPSPEED, more: FILE, flags: --zero_stage 3, deepspeed: ZERO2}, ZERO, command line, 3, DeepSpeed file""",
-    ZERO="deepspeed_plugin.zero_stage",
-)
+@pytest.mark.parametrize(("given", "name", "surface", "lost", "words"), CASES["loses"])
 def test_who_lost_and_why(given: dict[str, Any], name: str, surface: str, lost: Any, words: str) -> None:
     setting = named(run(**given), name)
     losers = [one.reason for one in setting.losers if (one.surface, str(one.value)) == (surface, str(lost))]
