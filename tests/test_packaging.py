@@ -1,5 +1,6 @@
 """Wheel, editable install, bare copy and link: each gives the same answers with nothing but PyYAML at hand.
 
+So does the server from the wheel: the console command, uvx, pipx, a script with its own requirements, and the app.
 What installs packages runs only with DTB_PACKAGING=1, as the gate sets it, on every Python from 3.10 on that is found.
 """
 
@@ -10,26 +11,39 @@ import stat
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.conformance.running import serving
+from tests.manifests import COMMAND, ROOT, read, shown
+from tests.mcp_calls import CLEAN, TOUR
+from tests.mcp_wire import wire
 
+from distributed_training_backends import skill
 from distributed_training_backends.about import NAME, VERSION
 
-ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "distributed_training_backends"
-TOUR = ROOT / "tests" / "cases" / "tour"
+SCRIPT = ROOT / "scripts" / "validate_backend_config.py"
 ASKED = ("accelerate.yaml", "ds_zero3.json", "--verbose")
 OLDEST = (3, 10)
-installs = pytest.mark.skipif(not os.environ.get("DTB_PACKAGING"), reason="installs packages; DTB_PACKAGING=1 runs it")
+PACKAGING = os.environ.get("DTB_PACKAGING")
+PLAIN = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+installs = pytest.mark.skipif(not PACKAGING, reason="installs packages; DTB_PACKAGING=1 runs it")
 
 
 def run(*command: str | Path, cwd: Path = TOUR) -> subprocess.CompletedProcess[str]:
     """Run a program with the settings of Python's own left out."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    environment |= {"NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**PLAIN, "NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, encoding="utf-8", check=False)
+
+
+def output(*command: str | Path, cwd: Path = TOUR) -> str:
+    """What a program that succeeds prints."""
+    done = run(*command, cwd=cwd)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()
 
 
 def answer(*command: str | Path, cwd: Path = TOUR) -> str:
@@ -62,35 +76,39 @@ def interpreters() -> Iterator[str]:
 
 
 def pip(python: Path, *arguments: str | Path) -> None:
-    done = run(sys.executable, "-m", "pip", "--python", python, *arguments, "--quiet")
-    assert done.returncode == 0, done.stderr
+    output(sys.executable, "-m", "pip", "--python", python, *arguments, "--quiet")
+
+
+def venv(folder: Path, *options: str, base: str = sys.executable) -> Path:
+    """The Python of a new virtual environment."""
+    output(base, "-m", "venv", *(options or ("--without-pip",)), folder)
+    return folder / "bin" / "python"
 
 
 @pytest.fixture(scope="session")
 def expected() -> str:
-    return answer(sys.executable, ROOT / "scripts" / "validate_backend_config.py")
+    return answer(sys.executable, SCRIPT)
 
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    done = run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT)
-    assert done.returncode == 0, done.stderr
+    output(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT)
     (path,) = folder.iterdir()
     return path
 
 
+PYTHONS = list(interpreters()) if PACKAGING else [sys.executable]
+
+
 @pytest.fixture(
     scope="session",
-    params=list(interpreters()) if os.environ.get("DTB_PACKAGING") else [sys.executable],
+    params=PYTHONS,
     ids=lambda path: Path(path).name if path != sys.executable else "this",
 )
 def python(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Python that has PyYAML and nothing else."""
-    folder = tmp_path_factory.mktemp("venv")
-    done = run(request.param, "-m", "venv", "--without-pip", folder)
-    assert done.returncode == 0, done.stderr
-    executable = folder / "bin" / "python"
+    executable = venv(tmp_path_factory.mktemp("venv"), base=request.param)
     pip(executable, "install", "PyYAML")
     return executable
 
@@ -120,13 +138,13 @@ def contents(copy: Path) -> list[Path]:
 
 
 def distributions(python: Path) -> set[str]:
-    code = "import importlib.metadata as m; print(*{d.metadata['Name'] for d in m.distributions()}, sep=chr(10))"
-    return set(run(python, "-c", code).stdout.split())
+    code = "import importlib.metadata as m; print(*{d.metadata['Name'] for d in m.distributions()})"
+    return set(output(python, "-c", code).split())
 
 
-def test_the_release_is_the_same_everywhere() -> None:
-    assert f'version = "{VERSION}"' in (ROOT / "pyproject.toml").read_text("utf-8")
-    assert f'name = "{NAME}"' in (ROOT / "pyproject.toml").read_text("utf-8")
+def place(python: Path, module: str, cwd: Path) -> str:
+    """Where an installed module lies, as an expression gives it."""
+    return output(python, "-c", f"from {PACKAGE} import api, serve; print({module}.__file__)", cwd=cwd)
 
 
 def test_every_script_is_named_for_the_wheel() -> None:
@@ -166,8 +184,7 @@ def test_installed_from_the_wheel(wheel: Path, python: Path, expected: str, tmp_
         assert distributions(python) == {"PyYAML", NAME}
         assert answer(python.with_name("validate-backend-config")) == expected
         assert answer(python, "-I", "-m", f"{PACKAGE}.cli") == expected
-        code = f"from {PACKAGE} import api; print(api.__file__)"
-        assert str(python.parent.parent) in run(python, "-c", code, cwd=tmp_path).stdout
+        assert str(python.parent.parent) in place(python, "api", tmp_path)
     finally:
         pip(python, "uninstall", "--yes", NAME)
 
@@ -177,8 +194,7 @@ def test_installed_as_editable(python: Path, expected: str, tmp_path: Path) -> N
     pip(python, "install", "--no-deps", "--editable", ROOT)
     try:
         assert answer(python.with_name("validate-backend-config")) == expected
-        code = f"from {PACKAGE} import api; print(api.__file__)"
-        assert run(python, "-c", code, cwd=tmp_path).stdout.strip() == str(ROOT / "scripts" / PACKAGE / "api.py")
+        assert place(python, "api", tmp_path) == str(ROOT / "scripts" / PACKAGE / "api.py")
     finally:
         pip(python, "uninstall", "--yes", NAME)
 
@@ -187,7 +203,7 @@ def test_installed_as_editable(python: Path, expected: str, tmp_path: Path) -> N
 def test_a_bare_copy_through_a_link(python: Path, copy: Path, expected: str) -> None:
     assert distributions(python) == {"PyYAML"}
     before = contents(copy)
-    script = copy / "scripts" / "validate_backend_config.py"
+    script = copy / "scripts" / SCRIPT.name
     isolating = [("-P",), ("-P", "-I")] if "-P " in run(python, "--help").stdout else []
     for flags in [(), ("-I",), ("-W", "error", "-X", "dev"), *isolating]:
         assert answer(python, *flags, script) == expected
@@ -196,21 +212,15 @@ def test_a_bare_copy_through_a_link(python: Path, copy: Path, expected: str) -> 
 
 @installs
 @pytest.mark.parametrize(
-    "arguments",
+    "line",
     [
-        ("--list-rules",),
-        ("--explain", "ACC001"),
-        ("--schema", "accelerate"),
-        ("accelerate.yaml", "--diff"),
-        ("accelerate.yaml", "--statistics"),
-        *(("accelerate.yaml", "--output-format", name) for name in ("json", "sarif", "github")),
-        ("--help",),
+        *("--list-rules", "--explain ACC001", "--schema accelerate", "--help"),
+        *("accelerate.yaml --diff", "accelerate.yaml --statistics"),
+        *(f"accelerate.yaml --output-format {name}" for name in ("json", "sarif", "github")),
     ],
-    ids=" ".join,
 )
-def test_a_bare_copy_can_do_everything(python: Path, copy: Path, arguments: tuple[str, ...]) -> None:
-    script = ROOT / "scripts" / "validate_backend_config.py"
-    here, there = (run(python, "-I", path, *arguments) for path in (script, copy / "scripts" / script.name))
+def test_a_bare_copy_can_do_everything(python: Path, copy: Path, line: str) -> None:
+    here, there = (run(python, "-I", path, *line.split()) for path in (SCRIPT, copy / "scripts" / SCRIPT.name))
     assert there.stdout
     assert (there.returncode, there.stdout, there.stderr) == (here.returncode, here.stdout, here.stderr)
 
@@ -219,8 +229,94 @@ def test_a_bare_copy_can_do_everything(python: Path, copy: Path, arguments: tupl
 def test_the_reference_validator_of_skills_accepts_a_copy(copy: Path, tmp_path: Path) -> None:
     """It wants the folder to be named as the skill is, and Python 3.11."""
     new = "import sys; sys.exit(sys.version_info < (3, 11))"
-    path = next(path for path in interpreters() if run(path, "-c", new).returncode == 0)
-    assert run(path, "-m", "venv", "--without-pip", tmp_path / "venv").returncode == 0
-    pip(tmp_path / "venv" / "bin" / "python", "install", "skills-ref")
-    done = run(tmp_path / "venv" / "bin" / "agentskills", "validate", copy)
-    assert done.returncode == 0, done.stdout + done.stderr
+    path = next(path for path in PYTHONS if run(path, "-c", new).returncode == 0)
+    python = venv(tmp_path / "venv", base=path)
+    pip(python, "install", "skills-ref")
+    output(python.with_name("agentskills"), "validate", copy)
+
+
+def minor(path: str) -> tuple[int, ...]:
+    return tuple(map(int, output(path, "-c", "import sys; print(*sys.version_info[:2])").split()))
+
+
+@pytest.fixture(
+    scope="session",
+    params=sorted({min(PYTHONS, key=minor), max(PYTHONS, key=minor)}),
+    ids=lambda path: Path(path).parent.parent.name,
+)
+def complete(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The oldest and the newest Python, with the wheel and what its extras bring."""
+    python = venv(tmp_path_factory.mktemp("venv"), base=request.param)
+    pip(python, "install", f"{NAME}[mcp,team] @ file://{wheel}")
+    return python
+
+
+@pytest.fixture(scope="session")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with uv, uvx and pipx."""
+    python = venv(tmp_path_factory.mktemp("tools"))
+    pip(python, "install", "uv", "pipx")
+    return python.parent
+
+
+def answers(command: Sequence[str | Path], folder: Path, **environment: str) -> dict[str, Any]:
+    """Start a server, have it judge a config, and give the entry of its skill."""
+    with wire([str(part) for part in command], cwd=folder, env={**PLAIN, **environment}) as server:
+        server.start()
+        assert server.call("validate_config", config=CLEAN)["verdict"] == "accepted"
+        assert server.call("lookup_reference", query="FSD001")["total"] > 0
+        (entry,) = server.ask("skills/list")["result"]["skills"]
+    found: dict[str, Any] = entry
+    return found
+
+
+@installs
+def test_the_command_serves_the_same_skill_as_the_checkout(complete: Path, tmp_path: Path) -> None:
+    entry = answers([complete.with_name(COMMAND)], tmp_path)
+    assert len(entry["resources"]) == len(skill.files())
+    sizes = {item["uri"].removeprefix(f"skill://{NAME}/"): item["size"] for item in entry["resources"]}
+    assert sizes == {path: len(skill.content(path)) for path in skill.files()}
+
+
+@installs
+def test_the_module_and_the_file_in_the_wheel_serve_too(complete: Path, tmp_path: Path) -> None:
+    answers([complete, "-I", "-m", f"{PACKAGE}.serve"], tmp_path)
+    found = place(complete, "serve.part('command')", tmp_path)
+    assert str(complete.parent.parent) in found
+    answers([complete, Path(found).with_name("server.py")], tmp_path)
+
+
+@installs
+def test_the_app_of_the_wheel_is_served_by_workers(complete: Path, tmp_path: Path) -> None:
+    command = [str(complete), "-m", "uvicorn", f"{PACKAGE}.serve:app", "--port", "PORT", "--workers", "2"]
+    with serving(command, cwd=tmp_path, env=PLAIN) as address:
+        assert address
+
+
+@installs
+def test_uvx_starts_what_the_readme_shows(tools: Path, wheel: Path, tmp_path: Path) -> None:
+    (entry,) = [entry for entry in shown() if entry.data.get("command") == "uvx"]
+    command, source, spec, *rest = entry.words
+    local = f"{spec.partition(' @ ')[0]} @ file://{wheel}"
+    answers([tools / command, source, local, *rest], tmp_path, UV_CACHE_DIR=str(tmp_path / "cache"))
+
+
+@installs
+def test_pipx_starts_it(tools: Path, wheel: Path, tmp_path: Path) -> None:
+    home = {"PIPX_HOME": str(tmp_path / "pipx"), "PIPX_DEFAULT_PYTHON": sys.executable}
+    answers([tools / "pipx", "run", "--spec", f"{NAME}[mcp] @ file://{wheel}", COMMAND], tmp_path, **home)
+
+
+@installs
+def test_uv_starts_the_file_with_what_it_needs(tools: Path, tmp_path: Path) -> None:
+    start = read("manifest.json")["server"]["mcp_config"]
+    arguments = [word.replace("${__dirname}", str(ROOT)) for word in start["args"]]
+    answers([tools / start["command"], *arguments], tmp_path, UV_CACHE_DIR=str(tmp_path / "cache"))
+
+
+@installs
+def test_an_editable_install_runs_the_checkout(tmp_path: Path) -> None:
+    """It also keeps a copy of the server as it was on that day, which must not be what runs."""
+    python = venv(tmp_path / "venv", "--system-site-packages")
+    output(python, "-m", "pip", "install", "--quiet", "--no-deps", "--editable", ROOT)
+    assert place(python, "serve.part('tool')", tmp_path) == str(ROOT / "mcp_server" / "tool.py")

@@ -69,7 +69,7 @@ def steps(home: Path) -> list[Step]:
         *extract,
         Step(
             "packaging",
-            [python, "-m", "pytest", "tests/test_packaging.py", "tests/test_mcp_packaging.py"],
+            [python, "-m", "pytest", "tests/test_packaging.py"],
             {"DTB_PACKAGING": "1"},
         ),
         # Conformance, Inspector and installers; Node and its programs are kept between runs

@@ -29,6 +29,7 @@ from distributed_training_backends import api
 from distributed_training_backends.convert.from_launch import to_config as from_launch
 from distributed_training_backends.model_convert import BadConversionError, ConvertReport
 
+Facts = Mapping[str, Any]
 IN_PLACE = ("fsdp2", "fsdp", "deepspeed")
 # What differs between a file, flags and objects, and decides nothing.
 BESIDE = {"variables", "device", "backend", "process_groups", "debug", "launch", "native_amp", "scaler"}
@@ -38,6 +39,10 @@ TRIPS = {
     "trip-flags": ("launch", "accelerate"),
     "trip-python": ("python", "accelerate"),
 }
+FIELDS = (
+    *("cpu_offload", "auto_wrap_policy", "transformer_cls_names_to_wrap", "min_num_params", "state_dict_type"),
+    *("activation_checkpointing", "cpu_ram_efficient_loading", "ignored_modules"),
+)
 TO_FSDP2 = """
 import json, sys, yaml
 from accelerate.commands.to_fsdp2 import convert_config_to_fsdp2
@@ -73,11 +78,13 @@ class Bench:
         except BadConversionError as error:
             return str(error)
 
-    def ask(self, question: Answer) -> Answer:
+    def launched(self, case: Case, **other: Any) -> Answer:
+        question = questions(case)["launch"] | other
         return self.libraries.oracle("accelerate", self.release).ask(question)
 
-    def launched(self, case: Case) -> Answer:
-        return self.ask(questions(case)["launch"])
+    def of_text(self, case: Case, text: str) -> Answer:
+        """What becomes of the case's file with another text."""
+        return self.launched(Case(case.name, "accelerate", text, case.suffix, files=case.companions))
 
     def outcome(self, case: Case, to: str) -> Outcome:
         before = self.launched(case)
@@ -88,8 +95,7 @@ class Bench:
             return Outcome(case.name, "refused: " + re.sub(r"<text>|\S+\.json", "it", report)[:60])
         if not report.text:
             return Outcome(case.name, f"input {report.verdict}")
-        checks = [note for note in report.notes if note.status == "check" and note.setting not in EXPECTED]
-        wrong = [f"validator: {note.message}" for note in checks]
+        wrong = [f"validator: {n.message}" for n in report.notes if n.status == "check" and n.setting not in EXPECTED]
         wrong += self.after(case, report, before, to)
         return Outcome(case.name, "same run" if report.equivalent else "said what differs", tuple(wrong))
 
@@ -111,37 +117,31 @@ class Bench:
 
     def launched_again(self, case: Case, report: ConvertReport, to: str) -> Answer:
         if to in IN_PLACE:
-            return self.launched(Case(case.name, "accelerate", report.text, case.suffix, files=case.companions))
-        words = shlex.split(report.text.replace("\\\n", " "))
-        first = words.index("launch") + 1
-        variables = dict(word.split("=", 1) for word in words[: first - 2])
-        question = {**questions(case)["launch"], "flags": [], "environment": variables}
-        return self.ask({**question, "words": [*flags(case.data), *words[first:]]})
+            return self.of_text(case, report.text)
+        variables, words = command_of(report)
+        return self.launched(case, flags=[], environment=variables, words=[*flags(case.data), *words])
 
-    def trained(self, report: ConvertReport, meant: Mapping[str, Any]) -> Iterator[str]:
+    def trained(self, report: ConvertReport, meant: Facts) -> Iterator[str]:
         """The Trainer takes the arguments, and makes the same FSDP plugin of them."""
         data = yaml.safe_load(report.text)
         config = data.pop("fsdp_config", None) or data.pop("deepspeed", None)
         if not isinstance(config, dict):
             return
-        mode = "fsdp" if "fsdp" in data else "trainer"
-        question: Answer = {"mode": mode, "files": {"c.json": json.dumps(config)}, "config": "c.json", "world_size": 2}
-        question["arguments"] = {name: value for name, value in data.items() if name != "output_dir"}
-        answer = self.libraries.oracle("deepspeed", environment.PINS["deepspeed"]).ask(question)
+        asked: Answer = {"mode": "fsdp" if "fsdp" in data else "trainer", "config": "c.json", "world_size": 2}
+        asked |= {"files": {"c.json": json.dumps(config)}}
+        asked["arguments"] = {name: value for name, value in data.items() if name != "output_dir"}
+        answer = self.libraries.oracle("deepspeed", environment.PINS["deepspeed"]).ask(asked)
         yield from filter(None, [refusal(answer)])
         ours: Any = (answer.get("facts") or {}).get("plugin")
         theirs = meant["fsdp_plugin"]
-        fields = (
-            (*FIELDS, "reshard_after_forward") if ours and ours["fsdp_version"] == 2 else (*FIELDS, "sharding_strategy")
-        )
-        for name in fields if ours and theirs else ():
-            if sense(ours.get(name)) != sense(theirs.get(name)) and f"fsdp_{name}" not in said_of(report):
-                yield f"trainer {name}: {ours.get(name)} and {theirs.get(name)}"
+        if ours and theirs:
+            strategy = "reshard_after_forward" if ours["fsdp_version"] == 2 else "sharding_strategy"
+            yield from (f"trainer {text}" for text in senses(ours, theirs, (*FIELDS, strategy), said_of(report)))
 
-    def code_builds(self, case: Case, report: ConvertReport, state: Mapping[str, Any]) -> Iterator[str]:
+    def code_builds(self, case: Case, report: ConvertReport, state: Facts) -> Iterator[str]:
         meant = {name: value for name, value in state.items() if name not in BESIDE}
-        if isinstance(meant.get("parallelism_config"), dict):
-            meant["parallelism_config"] = {k: v for k, v in meant["parallelism_config"].items() if k != "device_mesh"}
+        if isinstance(mesh := meant.get("parallelism_config"), dict):
+            meant["parallelism_config"] = {k: v for k, v in mesh.items() if k != "device_mesh"}
         if "dynamo_plugin=" not in report.text:
             del meant["dynamo_plugin"]
         if state["num_processes"] == 1 and "torchrun" in report.text:
@@ -152,12 +152,19 @@ class Bench:
         yield from filter(None, [refusal(answer)])
 
 
+def command_of(report: ConvertReport) -> tuple[dict[str, str], list[str]]:
+    """The variables before a command, and the words after `accelerate launch`."""
+    words = shlex.split(report.text.replace("\\\n", " "))
+    start = words.index("accelerate")
+    return dict(word.split("=", 1) for word in words[:start]), words[start + 2 :]
+
+
 def said_of(report: ConvertReport) -> set[str]:
     """The settings whose change the report tells."""
     return {note.setting for note in report.notes if note.status in ("lost", "changed", "open")}
 
 
-def unlike(before: Mapping[str, Any], after: Mapping[str, Any], said: set[str]) -> Iterator[str]:
+def unlike(before: Facts, after: Facts, said: set[str]) -> Iterator[str]:
     """Where two launches differ: torchrun's configuration, and what the first worker builds."""
     ours, theirs = before["launch"]["torchrun"], after["launch"]["torchrun"]
     if "distributed_type" in said:
@@ -172,13 +179,7 @@ def unlike(before: Mapping[str, Any], after: Mapping[str, Any], said: set[str]) 
             yield "; ".join(f"{name} {k} {both[0].get(k)} {v}" for k, v in both[1].items() if both[0].get(k) != v)[:300]
 
 
-FIELDS = (
-    *("cpu_offload", "auto_wrap_policy", "transformer_cls_names_to_wrap", "min_num_params", "state_dict_type"),
-    *("activation_checkpointing", "cpu_ram_efficient_loading", "ignored_modules"),
-)
-
-
-def other_fsdp(before: Mapping[str, Any], after: Mapping[str, Any], said: set[str]) -> Iterator[str]:
+def other_fsdp(before: Facts, after: Facts, said: set[str]) -> Iterator[str]:
     """Where FSDP2 does something else than FSDP1 did, without a word about it."""
     old, new = before["fsdp_plugin"], after["fsdp_plugin"]
     if old.get("fsdp_version") == 2:
@@ -195,30 +196,28 @@ def other_fsdp(before: Mapping[str, Any], after: Mapping[str, Any], said: set[st
     shape = (after.get("mesh") or {}).get("shape") or []
     if machines and before["num_processes"] > 8 and len([size for size in shape if size > 1]) != 2:
         yield f"{strategy}: mesh {shape}"
-    for name in FIELDS:
-        if sense(old.get(name)) != sense(new.get(name)) and f"fsdp_{name}" not in said:
-            yield f"{name}: {old.get(name)} and {new.get(name)}"
+    yield from senses(old, new, FIELDS, said)
     same = ("num_processes", "mixed_precision", "distributed_type")
     yield from (f"{name}: {before[name]} and {after[name]}" for name in same if before[name] != after[name])
 
 
-def other_backend(before: Mapping[str, Any], after: Mapping[str, Any], said: set[str]) -> Iterator[str]:
+def other_backend(before: Facts, after: Facts, said: set[str]) -> Iterator[str]:
     """Where ZeRO and FSDP do not correspond as the guide of Accelerate says, without a word about it."""
     one, other = sharded(before), sharded(after)
     for name, settings in NEAREST.items():
-        if one[name] != other[name] and not said & settings:
+        if one[name] != other[name] and not said & set(settings.split()):
             yield f"{name}: {one[name]} and {other[name]}"
 
 
 NEAREST = {
-    "weights in shards": {"zero_stage", "distributed_type", "fsdp_sharding_strategy"},
-    "offload": {"offload_optimizer_device", "offload_param_device", "fsdp_offload_params"},
-    "precision": {"bf16.enabled", "fp16.enabled"},
-    "processes": set[str](),
+    "weights in shards": "zero_stage distributed_type fsdp_sharding_strategy",
+    "offload": "offload_optimizer_device offload_param_device fsdp_offload_params",
+    "precision": "bf16.enabled fp16.enabled",
+    "processes": "",
 }
 
 
-def sharded(state: Mapping[str, Any]) -> dict[str, Any]:
+def sharded(state: Facts) -> dict[str, Any]:
     """What both backends have, by the fields of their plugins."""
     zero, fsdp = state.get("deepspeed_plugin") or {}, state.get("fsdp_plugin") or {}
     first = fsdp.get("fsdp_version") != 2
@@ -233,15 +232,19 @@ def sharded(state: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def senses(one: Facts, other: Facts, names: Sequence[str], said: set[str]) -> Iterator[str]:
+    """The fields of two FSDP plugins that differ without a word about it."""
+    for name in names:
+        if sense(one.get(name)) != sense(other.get(name)) and f"fsdp_{name}" not in said:
+            yield f"{name}: {one.get(name)} and {other.get(name)}"
+
+
 def sense(value: Any) -> str:
     """The same policy has another class in FSDP2."""
     text = str(value)
     if "Offload" in text:
         return str("CPUOffloadPolicy" in text or "offload_params=True" in text)
     return "False" if text == "None" else text
-
-
-# --- beside Accelerate's own tool --------------------------------------------------------------------------------
 
 
 def side_by_side(bench: Bench, cases: Sequence[Case], home: environment.Environment) -> Iterator[str]:
@@ -265,8 +268,7 @@ def side_by_side(bench: Bench, cases: Sequence[Case], home: environment.Environm
     remarks = sum(len(comments(one.text)) for one in chosen)
     yield f"| FSDP1 to FSDP2, {len(chosen)} files | here | `accelerate to-fsdp2` |"
     yield "|---|---:|---:|"
-    for what in (*KEPT, "comments"):
-        name = f"comments, of {remarks}" if what == "comments" else what
+    for what, name in (*zip(KEPT, KEPT, strict=True), ("comments", f"comments, of {remarks}")):
         yield f"| {name} | {counts['ours', what]} | {counts['to-fsdp2', what]} |"
 
 
@@ -301,9 +303,6 @@ def clean(bench: Bench, text: str) -> set[str]:
     return {one.code + one.message for file in report.files for one in file.findings if one.severity.value != "info"}
 
 
-# --- there and back ------------------------------------------------------------------------------------------
-
-
 def round_trip(bench: Bench, case: Case, there: str, back: str) -> Outcome | None:
     """A file through another spelling; None where it does not go there."""
     first, before = bench.convert(case, there), bench.launched(case)
@@ -314,7 +313,7 @@ def round_trip(bench: Bench, case: Case, there: str, back: str) -> Outcome | Non
         known = "runs MULTI_GPU" in second  # stage 0
         return Outcome(case.name, "said what differs" if known else "no way back", () if known else (second[:200],))
     text, said, same = second
-    after = bench.launched(Case(case.name, "accelerate", text, files=case.companions))
+    after = bench.of_text(case, text)
     if after["verdict"] != "accepted":
         return Outcome(case.name, "refused", (refusal(after),))
     compare = changed_on_the_way if there in IN_PLACE else unlike
@@ -325,9 +324,9 @@ def round_trip(bench: Bench, case: Case, there: str, back: str) -> Outcome | Non
 def way_back(bench: Bench, case: Case, first: ConvertReport, back: str) -> tuple[str, set[str], bool] | str:
     """The file that comes of the middle one, what is told, and whether it claims to be the same."""
     if first.to == "launch":
-        words = shlex.split(first.text.replace("\\\n", " "))
-        command = parsed(words[words.index("launch") + 1 :], bench.release).document
-        command.data["environment"].update(word.split("=", 1) for word in words[: words.index("accelerate")])
+        variables, words = command_of(first)
+        command = parsed(words, bench.release).document
+        command.data["environment"].update(variables)
         hub, notes = from_launch(command, None, bench.release)
         return hub.text, {note.setting for note in notes}, not any(note.status == "lost" for note in notes)
     options = bench.options._replace(kind="python" if first.to == "python" else None)
@@ -344,7 +343,7 @@ def way_back(bench: Bench, case: Case, first: ConvertReport, back: str) -> tuple
     return (text, said, second.equivalent) if second.text else f"{[one.message for _, one in second.findings]}"
 
 
-def changed_on_the_way(before: Mapping[str, Any], after: Mapping[str, Any], said: set[str]) -> Iterator[str]:
+def changed_on_the_way(before: Facts, after: Facts, said: set[str]) -> Iterator[str]:
     """What DeepSpeed's plugin has that it had not, unless it was told."""
     old, new = before["state"]["deepspeed_plugin"], after["state"]["deepspeed_plugin"]
     for name in ("zero_stage", "offload_optimizer_device", "offload_param_device", "zero3_init_flag"):
@@ -369,9 +368,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Convert the corpus, and ask the real libraries about the results.")
     parser.add_argument("--release", default=environment.PINS["accelerate"])
     parser.add_argument("--count", type=int, default=10_000, help="files at most")
-    parser.add_argument(
-        "--to", default=",".join((*IN_PLACE, "launch", "python", "trainer", *TRIPS)), help="targets, joined by commas"
-    )
+    targets = ",".join((*IN_PLACE, "launch", "python", "trainer", *TRIPS))
+    parser.add_argument("--to", default=targets, help="targets, joined by commas")
     parser.add_argument("--write", action="store_true", help="keep the figures in conversions.md")
     options = parser.parse_args(arguments)
     home = environment.default()
