@@ -52,12 +52,15 @@ class Wire:
         assert message["jsonrpc"] == "2.0"
         return message
 
-    def ask(self, method: str, **params: Any) -> dict[str, Any]:
-        """Send a request, and give the answer to it."""
-        number = self.send(method, **params)
+    def answer(self, number: int | str) -> dict[str, Any]:
+        """The answer to a request; what comes before it is left out."""
         while (message := self.receive()).get("id") != number:
             pass
         return message
+
+    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        """Send a request, and give the answer to it."""
+        return self.answer(self.send(method, **params))
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """The structured answer of a tool."""

@@ -1,12 +1,15 @@
 """The server over stdio: bad input, ends, streams that nobody reads, and memory over many calls."""
 
+import json
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.manifests import COMMAND
 from tests.mcp_calls import CLEAN, DEEPSPEED, SERVER
 from tests.mcp_wire import PATIENCE, Wire, wire
 from tests.tables import table
@@ -14,8 +17,7 @@ from tests.tables import table
 from distributed_training_backends.about import NAME, VERSION
 
 LINKED = "distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config:\n  deepspeed_config_file: ds.json\n"
-MIB = 1024  # in KiB
-GROWTH = 3 * MIB
+GROWTH = 3 * 1024  # in KiB
 
 
 @pytest.fixture(scope="module")
@@ -44,46 +46,34 @@ def test_the_handshake_says_who_answers(server: Wire) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        b"no json\n",
-        b"\n \n\r\n",
-        b"\xff\xfe\x00\n",
-        b'{"jsonrpc": "2.0"\n',
-        b"[]\n",
-        b'[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]\n',
-        b'{"jsonrpc": "2.0", "id": null, "method": "ping"}\n',
-        b'{"jsonrpc": "2.0", "id": 1.5, "method": 7}\n',
-        b'{"jsonrpc": "1.0", "id": 3, "method": "ping"}\n',
-        b'{"jsonrpc": "2.0", "id": "x", "result": {}}\n',
-        b'{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 99}}\n',
-        b"[" * 100_000 + b"\n",
-        b'{"a": ' * 50_000 + b"\n",
-        b"9" * 5_000 + b"\n",
-        b'"' + b"x" * 3_000_000 + b'"\n',
-        b"no json\n" * 3_000,
+        *(b"no json", b"\n \n\r", b"\xff\xfe\x00", b'{"jsonrpc": "2.0"', b"[]"),
+        b'[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]',
+        b'{"jsonrpc": "2.0", "id": null, "method": "ping"}',
+        b'{"jsonrpc": "2.0", "id": 1.5, "method": 7}',
+        b'{"jsonrpc": "1.0", "id": 3, "method": "ping"}',
+        b'{"jsonrpc": "2.0", "id": "x", "result": {}}',
+        b'{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 99}}',
+        *(b"[" * 100_000, b'{"a": ' * 50_000, b"9" * 5_000, b'"' + b"x" * 3_000_000 + b'"', b"no json\n" * 3_000),
     ],
     ids=lambda data: repr(data[:30]),
 )
 def test_lines_that_are_no_request_do_no_harm(server: Wire, data: bytes) -> None:
-    server.raw(data)
+    server.raw(data + b"\n")
     assert server.call("validate_config", config=CLEAN)["verdict"] == "accepted"
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [
-        b'{"jsonrpc": "2.0", "id": 77, "method": "no/such"}\n',
-        b'{"jsonrpc": "2.0", "id": 77, "method": "tools/call"}\n',
-        b'{"jsonrpc": "2.0", "id": 77, "method": "tools/call", "params": {"name": 1}}\n',
-        b'{"jsonrpc": "2.0", "id": 77, "method": "resources/read", "params": {"uri": "file:///etc/hosts"}}\n',
-        b'{"jsonrpc": "2.0", "id": 77, "method": "skills/get", "params": {}}\n',
-    ],
-)
-def test_bad_requests_get_an_error(server: Wire, request_: bytes) -> None:
-    server.raw(request_)
-    while (message := server.receive()).get("id") != 77:
-        pass
-    assert message["error"]["code"] in (-32600, -32601, -32602)
-    assert "Traceback" not in str(message)
+@table(r"""method, params, code
+no/such, {}, -32601
+tools/call, null, -32602
+tools/call, {name: 1}, -32602
+resources/read, {uri: file:///etc/hosts}, -32602
+skills/get, {}, -32602""")
+def test_bad_requests_get_an_error(server: Wire, method: str, params: dict[str, Any] | None, code: int) -> None:
+    asked = {"jsonrpc": "2.0", "id": 77, "method": method, **({} if params is None else {"params": params})}
+    server.raw(json.dumps(asked).encode() + b"\n")
+    error = server.answer(77)["error"]
+    assert error["code"] == code
+    assert "Traceback" not in str(error)
 
 
 @pytest.mark.parametrize(
@@ -92,9 +82,7 @@ def test_bad_requests_get_an_error(server: Wire, request_: bytes) -> None:
 def test_requests_that_the_sdk_cannot_read_get_an_error(server: Wire, config: str, code: int | None) -> None:
     arguments = f'{{"name": "validate_config", "arguments": {{"config": {config}}}}}'
     server.raw(f'{{"jsonrpc": "2.0", "id": "é", "method": "tools/call", "params": {arguments}}}\n'.encode())
-    while (message := server.receive()).get("id") != "é":
-        pass
-    assert message.get("error", {}).get("code") == code
+    assert server.answer("é").get("error", {}).get("code") == code
 
 
 @pytest.mark.parametrize(
@@ -191,39 +179,45 @@ def test_fifty_calls_at_once_take_no_more_memory_each_time(server: Wire) -> None
     assert server.memory() - before < GROWTH
 
 
-def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # type: ignore[call-overload,no-any-return]
-        [str(part) for part in command],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        timeout=PATIENCE,
-        **options,
+def run(*command: str | Path, **environment: str) -> tuple[int, str, str]:
+    """What a program does that is given no input: its status, and what it prints on either stream."""
+    options: Any = {"env": environment} if environment else {}
+    words, null = [str(part) for part in command], subprocess.DEVNULL
+    done = subprocess.run(
+        words, stdin=null, capture_output=True, encoding="utf-8", check=False, timeout=PATIENCE, **options
     )
+    return done.returncode, done.stdout, done.stderr
+
+
+def without_sdk(*arguments: str) -> tuple[int, str, str]:
+    code = f"import runpy, sys; sys.modules['mcp'] = None; runpy.run_path({str(SERVER)!r}, run_name='__main__')"
+    return run(sys.executable, "-c", code, *arguments)
 
 
 def test_without_the_sdk_one_line_says_what_to_install() -> None:
-    code = f"import runpy, sys; sys.modules['mcp'] = None; runpy.run_path({str(SERVER)!r}, run_name='__main__')"
-    done = run(sys.executable, "-c", code)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        "distributed-training-backends-mcp: the MCP SDK is missing; run: "
-        f'{sys.executable} -m pip install "mcp>=2.1,<3" PyYAML markdown-it-py\n'
+    said = (
+        f'{COMMAND}: the MCP SDK is missing; run: {sys.executable} -m pip install "mcp>=2.1,<3" PyYAML markdown-it-py'
     )
+    assert without_sdk() == (2, "", said + "\n")
+
+
+def test_version_and_help_need_no_sdk() -> None:
+    assert without_sdk("--version") == (0, f"{COMMAND} {VERSION}\n", "")
+    status, out, _ = without_sdk("--help")
+    assert (status, "--allow-host" in out) == (0, True)
 
 
 def test_an_old_sdk_is_told_from_a_missing_one(tmp_path: Path) -> None:
-    (tmp_path / "mcp" / "server").mkdir(parents=True)
-    for folder in ("mcp", "mcp/server"):
-        (tmp_path / folder / "__init__.py").touch()
-    metadata = tmp_path / "mcp-1.30.0.dist-info" / "METADATA"
-    metadata.parent.mkdir()
-    metadata.write_text("Metadata-Version: 2.1\nName: mcp\nVersion: 1.30.0\n")
-    done = run(sys.executable, SERVER, env={"PYTHONPATH": str(tmp_path)})
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "mcp 1.30.0 does not fit; run: " in done.stderr
-    assert done.stderr.count("\n") == 1
+    for name, text in {
+        "mcp/__init__.py": "",
+        "mcp/server/__init__.py": "",
+        "mcp-1.30.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: mcp\nVersion: 1.30.0\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    status, out, error = run(sys.executable, SERVER, PYTHONPATH=str(tmp_path))
+    assert (status, out, error.count("\n")) == (2, "", 1)
+    assert "mcp 1.30.0 does not fit; run: " in error
 
 
 @table("""arguments, said
@@ -232,17 +226,9 @@ def test_an_old_sdk_is_told_from_a_missing_one(tmp_path: Path) -> None:
 [--http, --host, 0.0.0.0], name it as they call it with --allow-host NAME
 [serve], 'unrecognized arguments: serve'""")
 def test_a_wrong_command_line_is_told_in_one_line(arguments: list[str], said: str) -> None:
-    done = run(sys.executable, SERVER, *arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
-def test_version_and_help_need_no_sdk() -> None:
-    code = f"import runpy, sys; sys.modules['mcp'] = None; sys.argv = ['server.py', '--version']; \
-runpy.run_path({str(SERVER)!r}, run_name='__main__')"
-    done = run(sys.executable, "-c", code)
-    assert (done.returncode, done.stdout) == (0, f"distributed-training-backends-mcp {VERSION}\n")
+    status, out, error = run(sys.executable, SERVER, *arguments)
+    assert (status, out, error.count("\n")) == (2, "", 1)
+    assert said in error
 
 
 def test_it_runs_from_anywhere_and_through_a_link(tmp_path: Path) -> None:
