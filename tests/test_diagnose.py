@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -168,19 +167,6 @@ def test_a_failure_counts_before_what_follows_from_it() -> None:
     assert report.causes[0].evidence[0].line > 50
     assert report.failure is not None
     assert report.failure.rank == 1
-
-
-@pytest.mark.parametrize("wrapped", ["ansi", "crlf", "json", "srun", "utf-16"])
-def test_wrapping_changes_nothing(wrapped: str) -> None:
-    lines = LOGS["port-in-use-torchrun"].splitlines()
-    made: dict[str, Iterator[bytes] | str] = {
-        "ansi": "\n".join(f"\x1b[31m{line}\x1b[0m" for line in lines),
-        "crlf": "\r\n".join(lines),
-        "json": "\n".join(json.dumps({"message": line}) for line in lines),
-        "srun": "\n".join(f"0: {line}" for line in lines),
-        "utf-16": iter(["\n".join(lines).encode("utf-16")]),
-    }
-    assert api.diagnose(made[wrapped]).causes[0].id == "port-in-use"
 
 
 @table(
