@@ -42,29 +42,24 @@ def test_distributed_type_decides_the_launcher(kind: object, release: str, route
     assert route_of(kind, release) == route
 
 
-def test_scalars_apply_only_where_the_parser_has_no_default() -> None:
-    merged = launch("distributed_type: MULTI_GPU\nnum_processes: 4\nrdzv_backend: c10d\nmain_process_port: 12345\n")
-    assert merged.value("rdzv_backend") == "static"
-    assert merged.value("main_process_port") == 12345
-    assert merged.value("gpu_ids") == "all"
+@table(r"""release, text, option, value
+1.15.0, "rdzv_backend: c10d\nmain_process_port: 12345\n", rdzv_backend, static
+1.15.0, "rdzv_backend: c10d\nmain_process_port: 12345\n", main_process_port, 12345
+1.15.0, "", gpu_ids, all
+1.15.0, "fsdp_config: {version: 2}\n", fsdp_version, 2
+1.13.0, "dynamo_config: {backend: EAGER}\n", dynamo_backend, 'no'
+1.14.0, "dynamo_config: {backend: EAGER}\n", dynamo_backend, EAGER
+1.3.0, "mixed_precision: fp8\nfp8_config: {backend: TE}\n", fp8_backend, ~
+1.5.0, "mixed_precision: fp8\nfp8_config: {backend: TE}\n", fp8_backend, TE
+1.15.0, "dynamo_config: {dynamo_backend: INDUCTOR}\ndynamo_backend: 'NO'\n", dynamo_backend, 'no'""")
+def test_where_options_come_from(release: str, text: str, option: str, value: object) -> None:
+    """Scalars apply only where the parser has no default; blocks set options with their prefix, of late dynamo too."""
+    assert launch(f"distributed_type: MULTI_GPU\nnum_processes: 4\n{text}", release).value(option) == value
 
 
-def test_blocks_set_options_with_their_prefix() -> None:
-    merged = launch("distributed_type: FSDP\nnum_processes: 4\nfsdp_config:\n  version: 2\n")
-    assert merged.value("fsdp_version") == 2
+def test_the_place_of_an_option() -> None:
+    merged = launch("distributed_type: FSDP\nnum_processes: 4\nfsdp_config: {version: 2}\n")
     assert merged.at("fsdp_version").pointer == ("fsdp_config", "version")
-
-
-@pytest.mark.parametrize(("release", "arrives"), [("1.13.0", False), ("1.14.0", True)])
-def test_dynamo_prefix_is_added_since_1_14(release: str, arrives: bool) -> None:
-    merged = launch("distributed_type: MULTI_GPU\nnum_processes: 2\ndynamo_config:\n  backend: EAGER\n", release)
-    assert (merged.value("dynamo_backend") == "EAGER") is arrives
-
-
-@pytest.mark.parametrize(("release", "arrives"), [("1.3.0", False), ("1.5.0", True)])
-def test_fp8_config_arrives_since_1_4(release: str, arrives: bool) -> None:
-    text = "distributed_type: MULTI_GPU\nmixed_precision: fp8\nnum_processes: 2\nfp8_config:\n  backend: TE\n"
-    assert (launch(text, release).value("fp8_backend") == "TE") is arrives
 
 
 def test_context_stands_for_the_command_line() -> None:
@@ -89,15 +84,15 @@ def test_several_machines_with_deepspeed(launcher: str | None, elastic: bool) ->
 
 
 @table(r"""text, option, read
-"distributed_type: MULTI_GPU\nnum_processes: 4\nmachine_rank: 0\n", machine_rank, no
-"distributed_type: MULTI_GPU\nnum_processes: 4\nnum_machines: 2\n", machine_rank, yes
-"distributed_type: FSDP\nnum_processes: 4\n", fsdp_offload_params, yes
-"distributed_type: MULTI_GPU\nnum_processes: 4\n", fsdp_offload_params, no
-"distributed_type: DEEPSPEED\nnum_processes: 4\n", offload_param_nvme_path, no
-"distributed_type: DEEPSPEED\nnum_processes: 4\n", dynamo_backend, yes
-"distributed_type: DEEPSPEED\nnum_processes: 4\n", dynamo_mode, no""")
+"MULTI_GPU\nmachine_rank: 0\n", machine_rank, no
+"MULTI_GPU\nnum_machines: 2\n", machine_rank, yes
+FSDP, fsdp_offload_params, yes
+MULTI_GPU, fsdp_offload_params, no
+DEEPSPEED, offload_param_nvme_path, no
+DEEPSPEED, dynamo_backend, yes
+DEEPSPEED, dynamo_mode, no""")
 def test_which_options_a_launcher_reads(text: str, option: str, read: bool) -> None:
-    assert is_read(launch(text), option) is read
+    assert is_read(launch(f"num_processes: 4\ndistributed_type: {text}"), option) is read
 
 
 @table("""one, other, equal
@@ -118,33 +113,22 @@ def test_backend_at_the_top_takes_the_place_of_the_block(release: str) -> None:
     assert merged.at("dynamo_backend").pointer == ("dynamo_backend",)
 
 
-def test_backend_no_at_the_top_empties_the_block() -> None:
-    block = "dynamo_config:\n  dynamo_backend: INDUCTOR\n"
-    merged = launch(f"distributed_type: MULTI_GPU\nnum_processes: 4\n{block}dynamo_backend: 'NO'\n")
-    assert merged.value("dynamo_backend") == "no"
-
-
-@pytest.mark.parametrize(
-    ("blocks", "precision", "pointer"),
-    [
-        ("deepspeed_config:\n  mixed_precision: bf16\n", "bf16", ("deepspeed_config", "mixed_precision")),
-        ("deepspeed_config:\n  mixed_precision: false\n", "fp16", ("mixed_precision",)),
-        ("fsdp_config:\n  mixed_precision: bf16\n", "fp16", ("mixed_precision",)),
-        (
-            "megatron_lm_config:\n  mixed_precision: bf16\ndeepspeed_config:\n  mixed_precision: 'no'\n",
-            "bf16",
-            ("megatron_lm_config", "mixed_precision"),
-        ),
-    ],
+@table(
+    r"""blocks, precision, pointer
+"deepspeed_config: {mixed_precision: bf16}", bf16, [deepspeed_config, mixed_precision]
+"deepspeed_config: {mixed_precision: false}", fp16, [mixed_precision]
+"fsdp_config: {mixed_precision: bf16}", fp16, [mixed_precision]
+"megatron_lm_config: {mixed_precision: bf16}\ndeepspeed_config: {mixed_precision: 'no'}", bf16, \
+[megatron_lm_config, mixed_precision]""".replace("\\\n", "")
 )
 @pytest.mark.parametrize("release", ["0.20.3", "1.4.0", "1.15.0"])
 def test_precision_in_a_block_beats_the_one_at_the_top(
-    blocks: str, precision: str, pointer: tuple[str, ...], release: str
+    blocks: str, precision: str, pointer: list[str], release: str
 ) -> None:
     text = f"distributed_type: DEEPSPEED\nnum_processes: 4\nmixed_precision: fp16\n{blocks}"
     merged = launch(text, release)
     assert merged.value("mixed_precision") == precision
-    assert merged.at("mixed_precision").pointer == pointer == precision_pointer(document(text), release)
+    assert merged.at("mixed_precision").pointer == tuple(pointer) == precision_pointer(document(text), release)
 
 
 def test_precision_of_the_command_line_beats_a_block() -> None:

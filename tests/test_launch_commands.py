@@ -1,10 +1,9 @@
 """Launch commands in shell scripts and pages, and what belongs together in one call."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
+from tests.tables import table
 
 from distributed_training_backends import api
 from distributed_training_backends.flow.command import command_line
@@ -21,74 +20,128 @@ OPTIONS = api.Options(api.default_targets())
 FSDP = "distributed_type: FSDP\nnum_processes: 4\nfsdp_config:\n  fsdp_version: 2\n"
 
 
-def commands(text: str, path: str = "run.sh") -> list[list[Any]]:
-    """Launchers and tokens; what is open is None."""
-    found = launch_documents(path, text)
-    return [
-        [one.data["launcher"], *(None if token is OPEN else token for token in one.data["tokens"])] for one in found
-    ]
+def commands(text: str, path: str = "run.sh") -> list[str]:
+    """Launchers and tokens; what is open is a question mark."""
+    found = [one.data for one in launch_documents(path, text)]
+    return ["|".join([one["launcher"], *("?" if token is OPEN else token for token in one["tokens"])]) for one in found]
 
 
-# Expected words as bash 5 gives them to the program (`printf '%s\n' "$@"` in its place); None is what only a run tells
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (f"{RUN} --a 'b c' \"d\"e f\\ g # h", [["accelerate", "--a", "b c", "de", "f g"]]),
-        (f"{RUN} \\\n  --a 1 \\\n  t.py > log 2>&1 &\nls", [["accelerate", "--a", "1", "t.py"]]),
-        (f"{RUN} --a 1 \\\r\n  t.py\r\n", [["accelerate", "--a", "1", "t.py"]]),
-        (f"N=8\n{RUN} -n $N ${{N}} \"$M\" --x=$M t.py", [["accelerate", "-n", "8", "8", None, "--x", None, "t.py"]]),
-        (f"A='--a 1'\n{RUN} $A \"$A\" t.py", [["accelerate", "--a", "1", "--a 1", "t.py"]]),
-        (f"N=8\nif x; then N=4; fi\n{RUN} $N", [["accelerate", None]]),
-        (f"if x; then N=4; {RUN} $N; else {RUN} $N; fi", [["accelerate", "4"], ["accelerate", None]]),
-        (f"N=1\nfor i in 1 2; do {RUN} $N $i; N=2; done", [["accelerate", None, None]]),
-        (f"N=1\nread N\n{RUN} $N", [["accelerate", None]]),
-        (f"A=(1 2)\n{RUN} \"${{A[@]}}\" $(nproc) `nproc` *.py", [["accelerate", None, None, None, None]]),
-        (f"A=1; A+=2; {RUN} $A", [["accelerate", "12"]]),
-        (f"C=\"{RUN} --x 'a b' $N\"\neval $C\nbash -c \"$C\"", [["accelerate", "--x", "a b", None]] * 2),
-        (f"cat <<E\n{RUN} 'a\nE\n{RUN} b && torchrun c; ls | tee e", [["accelerate", "b"], ["torchrun", "c"]]),
-        (f"f() {{ {RUN} a; }}\nx=$({RUN} b | tail -1)", [["accelerate", "a"], ["accelerate", "b"]]),
-        (f"echo {RUN} a\npip install deepspeed\n# {RUN} b\nwhich torchrun", []),
-        ("python -m torch.distributed.run a\npython -m deepspeed.launcher.runner", [["torchrun", "a"], ["deepspeed"]]),
-        (f"srun -N 2 {RUN} a\n/opt/accelerate-launch b\n$RUNNER {RUN} c", [["accelerate", one] for one in "abc"]),
-        (f"{RUN} --n <COUNT> {{name}} t.py", [["accelerate", "--n", None, None, "t.py"]]),
-        ('[ "$B" != "deepspeed" ] && [[ $B = torchrun ]]', []),
-        (f"{RUN} 'never closed\nx", [["accelerate", "never closed\nx"]]),
-    ],
-)  # fmt: skip
-def test_words_of_commands(text: str, expected: list[list[Any]]) -> None:
-    assert commands(text) == expected
+# Expected words as bash 5 gives them to the program (`printf '%s\n' "$@"` in its place); ? is what only a run tells
+SCRIPTS = r"""
+RUN --a 'b c' "d"e f\ g # h
+=> accelerate|--a|b c|de|f g
+
+RUN \
+  --a 1 \
+  t.py > log 2>&1 &
+ls
+=> accelerate|--a|1|t.py
+
+N=8
+RUN -n $N ${N} "$M" --x=$M t.py
+=> accelerate|-n|8|8|?|--x|?|t.py
+
+A='--a 1'
+RUN $A "$A" t.py
+=> accelerate|--a|1|--a 1|t.py
+
+N=8
+if x; then N=4; fi
+RUN $N
+=> accelerate|?
+
+if x; then N=4; RUN $N; else RUN $N; fi
+=> accelerate|4
+=> accelerate|?
+
+N=1
+for i in 1 2; do RUN $N $i; N=2; done
+=> accelerate|?|?
+
+N=1
+read N
+RUN $N
+=> accelerate|?
+
+A=(1 2)
+RUN "${A[@]}" $(nproc) `nproc` *.py
+=> accelerate|?|?|?|?
+
+A=1; A+=2; RUN $A
+=> accelerate|12
+
+C="RUN --x 'a b' $N"
+eval $C
+bash -c "$C"
+=> accelerate|--x|a b|?
+=> accelerate|--x|a b|?
+
+cat <<E
+RUN 'a
+E
+RUN b && torchrun c; ls | tee e
+=> accelerate|b
+=> torchrun|c
+
+f() { RUN a; }
+x=$(RUN b | tail -1)
+=> accelerate|a
+=> accelerate|b
+
+echo RUN a
+pip install deepspeed
+# RUN b
+which torchrun
+[ "$B" != "deepspeed" ] && [[ $B = torchrun ]]
+
+python -m torch.distributed.run a
+python -m deepspeed.launcher.runner
+=> torchrun|a
+=> deepspeed
+
+srun -N 2 RUN a
+/opt/accelerate-launch b
+$RUNNER RUN c
+=> accelerate|a
+=> accelerate|b
+=> accelerate|c
+
+RUN --n <COUNT> {name} t.py
+=> accelerate|--n|?|?|t.py
+
+RUN 'never closed
+=> accelerate|never closed"""
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("block", SCRIPTS.strip().split("\n\n"))
+def test_words_of_commands(block: str, end: str) -> None:
+    script, *expected = block.replace("RUN ", f"{RUN} ").split("\n=> ")
+    assert commands(script.replace("\n", end)) == expected
 
 
 def test_commands_of_a_page_stand_in_its_fences() -> None:
     page = f"Use {RUN} as follows:\n```bash\n$ {RUN} a.py\n```\nor\n```\ntorchrun b.py\n```\n"
-    assert commands(page, "README.md") == [["accelerate", "a.py"], ["torchrun", "b.py"]]
+    assert commands(page, "README.md") == ["accelerate|a.py", "torchrun|b.py"]
 
 
 def test_variables_wrappers_and_the_job_are_told() -> None:
     text = "#!/bin/bash\n#SBATCH --ntasks-per-node=4\n#SBATCH -N 2\nexport A=1\nB=2\nC=3 srun -l env D=4 torchrun x\n"
     (one,) = launch_documents("job", text)
     assert one.data["environment"] == {"A": "1", "D": "4", "C": "3"}
+    assert [one.raw("environment", name) for name in "ADC"] == ["1", "4", "3"]
     assert one.data["prefix"] == ["srun", "-l", "env", "D=4"]
     assert one.data["scheduler"] == {"ntasks-per-node": "4", "nodes": "2"}
     (one,) = launch_documents("job", "srun -l bash -c 'torchrun a' b")
     assert one.data["prefix"] == ["srun", "-l", "bash", "-c"]
 
 
-def test_places_of_variables() -> None:
-    (one,) = launch_documents("job", "export A=1\nC=3 env D=4 torchrun x\n")
-    assert [one.raw("environment", name) for name in "ADC"] == ["1", "4", "3"]
-
-
-@pytest.mark.parametrize(
-    ("words", "script", "given", "faults"),
-    [
-        ("$ARGS --num_processes 2 t.py --x", "t.py", ["num_processes"], []),
-        ("$TRAIN_SCRIPT --num_processes 2", "$TRAIN_SCRIPT", [], []),
-        ("$ARGS --lr 2", "2", [], ["unknown"]),
-        ("$ANY --num_processes 2", "$ANY", [], []),
-        ("--cpu=1 --num_processes --tee", None, ["cpu"], ["ignored-value", "no-value", "no-value", "no-script"]),
-    ],
-)
+@table("""words, script, given, faults
+$ARGS --num_processes 2 t.py --x, t.py, [num_processes], []
+$TRAIN_SCRIPT --num_processes 2, $TRAIN_SCRIPT, [], []
+$ARGS --lr 2, '2', [], [unknown]
+$ANY --num_processes 2, $ANY, [], []
+--cpu=1 --num_processes --tee, ~, [cpu], [ignored-value, no-value, no-value, no-script]""")
 def test_what_an_open_word_may_be(words: str, script: str | None, given: list[str], faults: list[str]) -> None:
     line = command_line(launch_documents("-", f"{RUN} {words}")[0], "1.15.0")
     assert (line.text(line.script) if line.script is not None else None) == script
@@ -113,16 +166,13 @@ def test_the_config_that_a_command_names_is_judged_with_it() -> None:
     assert findings(named) == set()
     written = f"cat > c.yaml <<EOF\n{FSDP}EOF\n{named}"
     assert ("run.sh", "XCF010") in findings(written)
-    secret = findings(f"{RUN} --config_file key t.py\n", key="user: me\npassword: x\n")
-    assert secret == set()
+    assert findings(f"{RUN} --config_file key t.py\n", key="user: me\npassword: x\n") == set()
 
 
 def test_the_deepspeed_file_that_a_command_names_is_judged_for_it() -> None:
     text = f"{RUN} --use_deepspeed --num_processes 2 --deepspeed_config_file d.json t.py\n"
-    assert (
-        findings(text, **{"d.json": '{"zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": "auto"}'})
-        == set()
-    )
+    config = '{"zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": "auto"}'
+    assert findings(text, **{"d.json": config}) == set()
     assert {path for path, _ in findings(text, **{"d.json": '{"zero_optimization": {"stage": 9}}'})} == {"d.json"}
 
 
@@ -133,18 +183,13 @@ def test_a_default_config_leaves_nothing_to_a_command_alone() -> None:
     assert launch.arguments["num_processes"].value is OPEN
 
 
-@pytest.mark.parametrize(
-    ("path", "text", "kind", "data"),
-    [
-        (".env", "A=1\n# x\nexport B='2 3'\nC=$D\n", "environment", {"A": "1", "B": "2 3", "C": OPEN}),
-        ("<text>", "ACCELERATE_USE_CPU=true\n", "environment", {"ACCELERATE_USE_CPU": "true"}),
-        (
-            "env.txt",
-            "- Numpy version: 2\n- `Accelerate` default config:\n\t- distributed_type: FSDP\n\t- gpu_ids: None\n",
-            "accelerate",
-            {"distributed_type": "FSDP", "gpu_ids": None},
-        ),
-    ],
+@table(
+    r"""path, text, kind, data
+.env, "A=1\n# x\nexport B='2 3'\nC=$D\n", environment, {A: '1', B: 2 3, C: OPEN}
+<text>, "ACCELERATE_USE_CPU=true\n", environment, {ACCELERATE_USE_CPU: 'true'}
+env.txt, ENV, accelerate, {distributed_type: FSDP, gpu_ids: ~}""",
+    ENV="- Numpy version: 2\n- `Accelerate` default config:\n\t- distributed_type: FSDP\n\t- gpu_ids: None\n",
+    OPEN=OPEN,
 )
 def test_environments_and_what_accelerate_env_prints(path: str, text: str, kind: str, data: dict[str, Any]) -> None:
     (one,) = load_all(Raw(path, text, "\n", False), None)
