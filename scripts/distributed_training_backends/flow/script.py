@@ -160,14 +160,12 @@ class Script:
 
 def script_of(document: Document, beside: Sequence[Document], targets: Targets, context: Context) -> Script:
     launchers = [one for one in beside if one.kind == "accelerate" or one.get("launcher") == "accelerate"]
-    kinds = [one.kind for one in launchers]
-    if not launchers or len(kinds) > len(set(kinds)):
-        return Script(document, targets, context)
     environment = [one for one in beside if one.kind == "environment"]
-    run = run_of([*launchers, *environment], targets.accelerate, context)
-    if run is None:
-        return Script(document, targets, context)
-    return Script(document, targets, context, run.launch, variables(run, arguments(run)))
+    if len({one.kind for one in launchers}) == len(launchers) > 0:
+        run = run_of([*launchers, *environment], targets.accelerate, context)
+        if run is not None:
+            return Script(document, targets, context, run.launch, variables(run, arguments(run)))
+    return Script(document, targets, context)
 
 
 @lru_cache(maxsize=256)

@@ -57,9 +57,10 @@ class Partly(dict[Any, Any]):
         return super().get(key, default)
 
     def __contains__(self, key: object) -> bool:
-        if self.open and not super().__contains__(key):
+        there = super().__contains__(key)
+        if self.open and not there:
             raise OpenValueError
-        return super().__contains__(key)
+        return there
 
     def values(self) -> Any:
         if self.open or any(value is OPEN for value in super().values()):
@@ -100,7 +101,7 @@ def trainer_parts(call: Call, targets: Targets, context: Context) -> Iterator[Pa
 
 
 def plugin_parts(call: Call, script: Script) -> Iterator[Part]:
-    base = (*call.at("hf_ds_config").pointer,)
+    base = call.at("hf_ds_config").pointer
     left_out = FILLED_LATER if "deepspeed_config[" in script.document.text else ()
     for single in (True, False):
         part = part_of(call, base, "deepspeed", single, False)
@@ -114,9 +115,7 @@ def part_of(call: Call, base: Pointer, kind: Kind, known_only: bool, open_: bool
     nodes = {where[depth:]: node for where, node in call.script.nodes[call.place].items() if where[:depth] == base}
     whole = call.script.document
     part = whole.with_defects(data=whole.get(*base), nodes=nodes, kind=kind, outer=(whole, base))
-    data = part.data
-    if kind == "trainer":
-        data = {**{name: call.given[name] for name in call.given if name not in data}, **data}
+    data = {**call.given, **part.data} if kind == "trainer" else part.data
     if known_only:
         data = known(data)
         nodes = {pointer: node for pointer, node in part.nodes.items() if is_there(data, pointer)}
