@@ -29,10 +29,8 @@ from distributed_training_backends.knowledge import accelerate, accelerate_api
 from distributed_training_backends.model import Context, Extent
 from distributed_training_backends.sources.command import Word, launch_document
 from distributed_training_backends.sources.document import OPEN, Document
-from distributed_training_backends.sources.limits import Unreadable
-from distributed_training_backends.sources.load import load
 from distributed_training_backends.sources.python_values import Made
-from distributed_training_backends.sources.reading import decode
+from distributed_training_backends.sources.yaml_source import parse_yaml
 
 RELEASES = ("0.30.1", "0.34.2", "1.4.0", "1.8.1", "1.12.0", "1.15.0")
 WANTED = 0.98
@@ -135,17 +133,13 @@ def ours(run: Drawn, release: str) -> dict[str, Any]:
     return {one.name: OPEN if one.state == "open" else one.value for one in settings}
 
 
-def documents(run: Drawn) -> list[Any]:
-    asked = question(run)
-    found: list[Any] = []
-    for name, text in asked["files"].items():
-        raw = decode(text.encode(), name)
-        if not isinstance(raw, Unreadable):
-            found.append(load(raw, "deepspeed" if name == "ds.json" else "accelerate"))
-    kinds = (("environment", dict(run.variables)), ("python", {"calls": calls(run)}))
+def documents(run: Drawn) -> list[Document]:
     words = [Word(word, Extent(0, 0)) for word in ("--config_file", "config.yaml", *run.flags, "train.py")]
+    found = [parse_yaml("config.yaml", question(run)["files"]["config.yaml"], "accelerate")]
+    found += [Document("ds.json", "deepspeed", "json", "", run.deepspeed, {})] if run.deepspeed is not None else []
     found.append(launch_document("<launch>", "", Word("accelerate", Extent(0, 0)), words, {}))
-    return found + [Document(f"<{kind}>", kind, "json", "", data, {}) for kind, data in kinds]  # type: ignore[arg-type]
+    found.append(Document("<environment>", "environment", "json", "", dict(run.variables), {}))
+    return [*found, Document("<python>", "python", "json", "", {"calls": calls(run)}, {})]
 
 
 def calls(run: Drawn) -> list[dict[str, Any]]:
