@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..edits import promised, resolve
@@ -26,32 +26,30 @@ class Draft:
 
     def note(self, status: Status, setting: str, message: str, *pointer: str | int) -> None:
         """Say something about a setting, with the line that it had at first."""
-        self.notes.append(Note(status, setting, message, line_of(self.first, *pointer)))
+        node = self.first.nodes.get(pointer) if pointer else None
+        line = self.first.position((node.key or node.value).start)[0] if node else None
+        self.notes.append(Note(status, setting, message, line))
 
-    def set(self, pointer: Pointer, value: Any) -> None:
+    def set(self, value: Any, *pointer: str | int) -> None:
         """Give an entry a value, in its place or at the end of its block."""
         if self.document.has(*pointer):
-            self._step(Operation("replace", pointer, value=value))
+            self.step("replace", pointer, value=value)
         else:
-            self._step(Operation("add", pointer[:-1], str(pointer[-1]), value))
+            self.step("add", pointer[:-1], str(pointer[-1]), value)
 
     def rename(self, pointer: Pointer, name: str, value: Any) -> None:
         """Give an entry another name and value."""
         if pointer[-1] != name:
-            self._step(Operation("rename", pointer, name))
+            self.step("rename", pointer, name)
         if self.document.get(*pointer[:-1], name) != value:
-            self.set((*pointer[:-1], name), value)
-
-    def rename_block(self, name: str, new: str) -> None:
-        """Give a block another name."""
-        self._step(Operation("rename", (name,), new))
+            self.set(value, *pointer[:-1], name)
 
     def remove(self, *pointer: str | int) -> None:
-        """Take an entry out."""
         if self.document.has(*pointer):
-            self._step(Operation("remove", pointer))
+            self.step("remove", pointer)
 
-    def _step(self, step: Operation) -> None:
+    def step(self, *operation: Any, **value: Any) -> None:
+        step = Operation(*operation, **value)
         fix = resolve(self.document, Repair("", (step,)))
         if fix is not None:
             text = splice(self.document.text, fix.edits)
@@ -70,12 +68,6 @@ class Draft:
         return self.document.text
 
 
-def line_of(document: Document, *pointer: str | int) -> int | None:
-    """The line of an entry; None where the text does not have it."""
-    node = document.nodes.get(pointer)
-    return document.position((node.key or node.value).start)[0] if node and pointer else None
-
-
 def reread(document: Document, text: str, kind: Kind | None = None, syntax: Syntax | None = None) -> Document:
     """A changed text as a document, of the same kind unless told."""
     made = read(document.path, text, kind or document.kind, syntax or document.syntax)
@@ -83,14 +75,16 @@ def reread(document: Document, text: str, kind: Kind | None = None, syntax: Synt
     return made
 
 
+def fresh(document: Document, data: Mapping[str, Any]) -> Document:
+    """A config file that stands for a document of another kind."""
+    return reread(document, written(data, "yaml"), "accelerate", "yaml")
+
+
 def written(data: Mapping[str, Any], syntax: str) -> str:
-    """A mapping as a file of its own."""
-    if syntax == "json":
-        return write(data, "json") + "\n"
-    return "".join(block_lines(data))
+    return write(data, "json") + "\n" if syntax == "json" else "".join(block_lines(data))
 
 
-def entries(document: Document, block: str) -> Iterator[tuple[str, Any]]:
+def entries(document: Document, block: str) -> dict[str, Any]:
     """The entries of a block; none where there is no block."""
     data = document.get(block)
-    yield from ((str(key), value) for key, value in data.items()) if isinstance(data, dict) else ()
+    return {str(key): value for key, value in data.items()} if isinstance(data, dict) else {}

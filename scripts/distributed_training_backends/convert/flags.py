@@ -1,166 +1,129 @@
 """An Accelerate config as an `accelerate launch` command that needs no file."""
 
 import shlex
-from collections.abc import Iterator
 from typing import Any
 
 from ..flow.effect import same
 from ..flow.launch import ROUTES
-from ..knowledge import accelerate as knowledge
 from ..knowledge.accelerate import Option
-from ..model_convert import Note
 from ..sources.writing import write
 from ..versions import covers
-from .draft import line_of
-from .source import Source, table, truth
+from .source import Run, table, truth
 
 DEFAULT_CONFIG = (
     "nothing else is read, unless this user has a default config file: accelerate launch reads it where none is given"
 )
+TOP = ("mixed_precision", "gpu_ids", "debug", "machine_rank", "main_process_ip", "main_process_port")
 # Without these the command line would take something else than the file does.
-TOLD_APART = ("mixed_precision", "num_processes", "use_cpu")
+TOLD_APART = ("mixed_precision", "num_processes", "use_cpu", "distributed_type")
 
 
 class Flags:
     """The words of the command, and what they cannot say."""
 
-    def __init__(self, source: Source) -> None:
-        self.source, self.launch, self.document = source, source.launch, source.document
-        self.options = knowledge.for_release(source.targets.accelerate).options
+    def __init__(self, run: Run) -> None:
+        self.run, self.launch, self.options = run, run.launch, run.known.options
         self.words: list[list[str]] = []
         self.variables: list[str] = []
-        self.notes: list[Note] = []
 
     def say(self, name: str, value: Any) -> None:
         """Give an option a value, or note that it cannot have it."""
         words = spelled(self.options[name], value)
         if words is None:
-            self.lost(name, f"{write(value, 'yaml')} cannot be given on the command line")
+            self.run.about("lost", name, f"{write(value, 'yaml')} cannot be given on the command line")
         elif words:
             self.words.append(words)
+
+    def changed(self, name: str, why: str) -> None:
+        self.run.note("changed", name, why, name)
+
+    def paradigm(self) -> None:
+        """The flag that picks the launcher."""
+        run, launch = self.run, self.launch
+        flag, cpu = table("surfaces", "flags").get(run.route), run.on("use_cpu")
+        if run.route == "multi_device" and launch.world == 1:
+            self.changed("distributed_type", "--multi_gpu wants two processes: one is started without torchrun")
+        elif flag or cpu:
+            self.words.append([f"--{flag or 'cpu'}"])
+        if flag and cpu:
+            run.note("same", "use_cpu", f"beside --{flag} it reaches no process", "use_cpu")
+        if run.route == "tpu":
+            self.words += [["--tpu_cluster"]] if run.value("tpu_use_cluster") is True else []
+            self.say("main_training_function", run.value("main_training_function"))
+        if launch.uses_parallelism and run.route == "fsdp" and run.fsdp2:
+            self.words.append(["--use_parallelism_config"])
+
+    def counts(self) -> None:
+        """How many processes and machines: what the command line takes for granted is not what a file does."""
+        run, launch = self.run, self.launch
+        world, machines = run.value("num_processes"), run.value("num_machines")
+        if world in (None, -1):
+            run.note("open", "num_processes", "give --num_processes, which the file leaves open too", "num_processes")
+        else:
+            # One process, whatever the number; the command line would start several.
+            one = run.route == "simple" and launch.distributed_type in ("NO", None) and not run.on("use_cpu")
+            if one and world != 1:
+                self.changed("num_processes", f"{world}: distributed_type NO starts one process, and so does 1")
+            self.say("num_processes", 1 if one else world)
+        if machines != 1:
+            self.say("num_machines", machines)
+            if not launch.given("machine_rank"):
+                self.say("machine_rank", run.value("machine_rank"))
+
+    def given(self, name: str) -> None:
+        """An option that the file gives."""
+        run, argument = self.run, self.launch.arguments.get(name)
+        if argument is None or argument.pointer is None or (name == "gpu_ids" and argument.value == "all"):
+            return
+        value, variable = argument.value, table("surfaces", "environment").get(name)
+        if name.startswith("parallelism_config_") and not (run.route == "fsdp" and run.fsdp2):
+            if value not in (None, 1):
+                run.about("lost", name, "the command line takes it with --use_fsdp and --fsdp_version 2 only")
+        elif variable and not self.works(name):
+            if value is not None:
+                self.variables.append(f"{variable}={shlex.quote(str(value))}")
+        elif name in self.options:
+            alone = name == "machine_rank" and run.value("num_machines") == 1
+            if name not in ("num_machines", "num_processes") and not alone:
+                self.say(name, value)
+        elif value is not None:
+            run.about("lost", name, "no flag sets it" + ("" if name.startswith("tpu_") else ", and nothing reads it"))
 
     def works(self, name: str) -> bool:
         """Tell whether there is a flag, and one that the library itself takes."""
         spans = table("surfaces", "refused_flags").get(name)
-        return name in self.options and not (spans and covers(spans, self.source.targets.accelerate))
+        return name in self.options and not (spans and covers(spans, self.run.release))
 
-    def lost(self, name: str, why: str, *pointer: str | int) -> None:
-        """Note what has no flag."""
-        found = self.launch.arguments.get(name)
-        place = pointer or (found.pointer if found else None) or ()
-        self.notes.append(Note("lost", str(place[-1]) if place else name, why, line_of(self.document, *place)))
-
-    def note(self, status: Any, name: str, why: str) -> None:
-        """Say something about a key at the top."""
-        self.notes.append(Note(status, name, why, line_of(self.document, name)))
-
-
-def to_flags(source: Source) -> tuple[str, tuple[Note, ...]]:
-    """The command, and notes."""
-    flags = Flags(source)
-    paradigm(flags)
-    counts(flags)
-    for name in (*TOP, *blocks(source)):
-        given(flags, name)
-    unread(flags)
-    flags.notes.append(Note("same", "config_file", DEFAULT_CONFIG))
-    lines = [shlex.join(words) for words in flags.words]
-    return " \\\n    ".join([" ".join([*flags.variables, "accelerate launch"]), *lines, source.script]) + "\n", tuple(
-        flags.notes
-    )
+    def unread(self) -> None:
+        """Keys at the top that the launcher does not take from a file, and what stands there for no flag at all."""
+        run = self.run
+        for key, value in run.first.data.items():
+            argument, flag = self.launch.arguments.get(str(key)), str(key) in self.options
+            if argument is not None and argument.pointer is None and flag:
+                if key not in TOLD_APART and value is not None and not same(value, argument.value):
+                    told = f"accelerate launch ignores it in a file ({write(argument.value, 'yaml')} takes effect)"
+                    run.note("open", key, f"{told}; give --{key} {write(value, 'yaml')} if it was meant", key)
+            elif argument is not None and str(key).startswith("tpu_") and not flag and value:
+                run.note("lost", key, "no flag sets it", key)
+        kind = self.launch.distributed_type
+        if run.route == "simple" and kind not in (*ROUTES, "NO", None) and not run.on("use_cpu"):
+            self.changed("distributed_type", f"no flag says {kind}: on a machine with GPUs it would be MULTI_GPU")
 
 
-TOP = ("mixed_precision", "gpu_ids", "debug", "machine_rank", "main_process_ip", "main_process_port")
-
-
-def blocks(source: Source) -> Iterator[str]:
-    """The options that blocks set, in the order of the file."""
-    for block in knowledge.for_release(source.targets.accelerate).cluster_fields:
-        if block != "parallelism_config" or source.launch.uses_parallelism:
-            yield from source.keys(block)
-
-
-def paradigm(flags: Flags) -> None:
-    """The flag that picks the launcher."""
-    launch = flags.launch
-    flag = table("surfaces", "flags").get(launch.route)
-    if launch.route == "multi_device" and launch.world == 1:
-        told = "--multi_gpu wants two processes: one is started without torchrun"
-        flags.note("changed", "distributed_type", told)
-    elif flag:
-        flags.words.append([f"--{flag}"])
-    elif truth(launch.value("use_cpu")):
-        flags.words.append(["--cpu"])
-    if flag and truth(launch.value("use_cpu")):
-        flags.note("same", "use_cpu", f"beside --{flag} it reaches no process")
-    if launch.route == "tpu":
-        flags.words += [["--tpu_cluster"]] if launch.value("tpu_use_cluster") is True else []
-        flags.say("main_training_function", launch.value("main_training_function"))
-    if launch.uses_parallelism and launch.route == "fsdp" and flags.source.fsdp2:
-        flags.words.append(["--use_parallelism_config"])
-
-
-def counts(flags: Flags) -> None:
-    """How many processes and machines: what the command line takes for granted is not what a file does."""
-    launch = flags.launch
-    world, machines = launch.value("num_processes"), launch.value("num_machines")
-    if world in (None, -1):
-        flags.note("open", "num_processes", "give --num_processes, which the file leaves open too")
-    elif one_process(flags.source) and world != 1:
-        flags.note("changed", "num_processes", f"{world}: distributed_type NO starts one process, and so does 1")
-        flags.say("num_processes", 1)
-    else:
-        flags.say("num_processes", world)
-    if machines != 1:
-        flags.say("num_machines", machines)
-        if not launch.given("machine_rank"):
-            flags.say("machine_rank", launch.value("machine_rank"))
-
-
-def one_process(source: Source) -> bool:
-    """Tell whether the file starts one process, whatever the number; the command line would start several."""
-    launch = source.launch
-    return launch.route == "simple" and launch.distributed_type in ("NO", None) and not truth(launch.value("use_cpu"))
-
-
-def given(flags: Flags, name: str) -> None:
-    """An option that the file gives."""
-    argument = flags.launch.arguments.get(name)
-    if argument is None or argument.pointer is None or (name == "gpu_ids" and argument.value == "all"):
-        return
-    parallel = name.startswith("parallelism_config_")
-    if parallel and not (flags.launch.route == "fsdp" and flags.source.fsdp2):
-        if argument.value not in (None, 1):
-            flags.lost(name, "the command line takes it with --use_fsdp and --fsdp_version 2 only")
-    elif name in table("surfaces", "environment") and not flags.works(name):
-        if argument.value is not None:
-            variable = table("surfaces", "environment")[name]
-            flags.variables.append(f"{variable}={shlex.quote(str(argument.value))}")
-    elif name in flags.options:
-        alone = ("machine_rank",) if flags.launch.value("num_machines") == 1 else ()
-        if name not in ("num_machines", "num_processes", *alone):
-            flags.say(name, argument.value)
-    elif argument.value is not None:
-        flags.lost(name, "no flag sets it" if name.startswith("tpu_") else "no flag sets it, and nothing reads it")
-
-
-def unread(flags: Flags) -> None:
-    """Keys at the top that the launcher does not take from a file, and what stands there for no flag at all."""
-    for key, value in flags.document.data.items():
-        argument = flags.launch.arguments.get(str(key))
-        if argument is not None and argument.pointer is None and str(key) in flags.options:
-            if key not in (*TOLD_APART, "distributed_type") and value is not None and not same(value, argument.value):
-                told = f"accelerate launch ignores it in a file ({write(argument.value, 'yaml')} takes effect)"
-                flags.note("open", str(key), f"{told}; give --{key} {write(value, 'yaml')} if it was meant")
-        elif argument is not None and str(key).startswith("tpu_") and str(key) not in flags.options and value:
-            flags.note("lost", str(key), "no flag sets it")
-    kind = flags.launch.distributed_type
-    if (
-        flags.launch.route == "simple"
-        and kind not in (*ROUTES, "NO", None)
-        and not truth(flags.launch.value("use_cpu"))
-    ):
-        flags.note("changed", "distributed_type", f"no flag says {kind}: on a machine with GPUs it would be MULTI_GPU")
+def to_flags(run: Run) -> str:
+    flags = Flags(run)
+    flags.paradigm()
+    flags.counts()
+    for name in TOP:
+        flags.given(name)
+    for block in run.known.cluster_fields:
+        if block != "parallelism_config" or run.launch.uses_parallelism:
+            for name in run.keys(block):
+                flags.given(name)
+    flags.unread()
+    run.note("same", "config_file", DEFAULT_CONFIG)
+    first = " ".join([*flags.variables, "accelerate launch"])
+    return " \\\n    ".join([first, *map(shlex.join, flags.words), run.script]) + "\n"
 
 
 def spelled(option: Option, value: Any) -> list[str] | None:
@@ -173,7 +136,7 @@ def spelled(option: Option, value: Any) -> list[str] | None:
     if option.type == "bool":  # any text but the empty one is true
         return [] if truth(value) is option.default else [flag, "true" if truth(value) else ""]
     if isinstance(value, (list, tuple)) and "split(','" in (option.type or ""):
-        return [flag, ",".join(word(item) for item in value)]
+        return [flag, ",".join(map(word, value))]
     if isinstance(value, (dict, list)) or not fits(option, value):
         return None
     text = word(value)

@@ -1,7 +1,6 @@
 """A launch command, with or without a config file, as one config file."""
 
 import shlex
-from collections.abc import Iterator
 from typing import Any
 
 from ..flow.command import CommandLine, command_line
@@ -10,8 +9,8 @@ from ..knowledge import accelerate as knowledge
 from ..model import Context
 from ..model_convert import BadConversionError, Note
 from ..sources.document import OPEN, Document
-from .draft import Draft, reread, written
-from .source import table, truth
+from .draft import Draft, entries, fresh
+from .source import Settings, table, truth
 
 # What decides about the launcher, or is the script's.
 STRUCTURE = ("config_file", "cpu", "use_parallelism_config", "training_script", "training_script_args", "help")
@@ -22,21 +21,19 @@ def to_config(command: Document, config: Document | None, release: str) -> tuple
     if command.data.get("launcher") not in ("accelerate", "accelerate-launch"):
         raise BadConversionError(f"{command.path} starts {command.data.get('launcher')}, which reads no such config")
     line = command_line(command, release)
-    if line.faults:
-        fault = line.faults[0]
+    for fault in line.faults:
         raise BadConversionError(f"{command.path}: argparse refuses {fault.text or 'it'} ({fault.name})")
     launch = launch_of(config, release, Context(), line)
     if launch is None:
         raise BadConversionError(f"{config.path if config else command.path}: nothing says how it is launched")
-    kind = launch.distributed_type
-    count = launch.arguments["num_processes"].value
+    kind, count = launch.distributed_type, launch.arguments["num_processes"].value
     if launch.value("cpu"):
         kind = "MULTI_CPU" if count is OPEN or (isinstance(count, int) and count > 1) else "NO"
-    draft = Draft(config or reread(command, written(start(kind), "yaml"), "accelerate", "yaml"))
+    draft = Draft(config or fresh(command, start(kind)))
     if launch.value("cpu"):
-        draft.set(("use_cpu",), True)
+        draft.set(True, "use_cpu")
     if draft.document.get("distributed_type") != kind:
-        draft.set(("distributed_type",), kind)
+        draft.set(kind, "distributed_type")
     if config is not None and not launch.uses_parallelism:
         draft.remove("parallelism_config")
     for name, value in said(line, launch.uses_parallelism, draft):
@@ -56,8 +53,8 @@ def script_in(command: Document, release: str) -> str:
     """The script of a command with its arguments, in the words of the shell where they are open."""
     line = command_line(command, release)
     first = len(line.tokens) if line.script is None else line.script
-    tokens = ((line.tokens[index], index) for index in range(first, len(line.tokens)))
-    return " ".join(line.text(index) if token is OPEN else shlex.quote(token) for token, index in tokens)
+    tokens = [*enumerate(line.tokens)][first:]
+    return " ".join(line.text(index) if token is OPEN else shlex.quote(token) for index, token in tokens)
 
 
 def start(kind: str) -> dict[str, Any]:
@@ -65,20 +62,18 @@ def start(kind: str) -> dict[str, Any]:
     return {"compute_environment": "LOCAL_MACHINE", "distributed_type": kind}
 
 
-def said(line: CommandLine, parallel: bool, draft: Draft) -> Iterator[tuple[str, Any]]:
+def said(line: CommandLine, parallel: bool, draft: Draft) -> Settings:
     """The options that are given a value a file can hold; notes on the others."""
-    options = knowledge.for_release(line.release).options
-    fields = knowledge.for_release(line.release).cluster_fields
-    paradigms = table("surfaces", "types")
+    known = knowledge.for_release(line.release)
     for name, given in line.given.items():
-        if name in STRUCTURE or name in paradigms:
+        if name in STRUCTURE or name in table("surfaces", "types"):
             continue
         flag, where = f"--{name}", line.document.place(line.at(given.flag)).line
         if given.value is OPEN:
             draft.notes.append(Note("open", name, f"the shell fills it in: write its value, or keep {flag}", where))
         elif name.startswith("parallelism_config_") and not parallel:
             draft.notes.append(Note("same", name, "without --use_parallelism_config nothing reads it", where))
-        elif block_of(name) or (name in fields and options[name].default is None):
+        elif block_of(name) or (name in known.cluster_fields and known.options[name].default is None):
             yield name, given.value
         else:
             draft.notes.append(Note("open", name, f"no file sets it: keep {flag} on the command line", where))
@@ -86,12 +81,12 @@ def said(line: CommandLine, parallel: bool, draft: Draft) -> Iterator[tuple[str,
         yield "parallelism_config_dp_replicate_size", 1
 
 
-def variables(line: CommandLine, draft: Draft) -> Iterator[tuple[str, Any]]:
+def variables(line: CommandLine, draft: Draft) -> Settings:
     """What variables in front of the command say that a file has a key for; notes on the others."""
     options = {variable: option for option, variable in table("surfaces", "environment").items()}
     for name, value in line.environment.items():
         option = options.get(name, "")
-        if value is not OPEN and option not in ("", "gpu_ids") and option not in line.given:
+        if value is not OPEN and option not in ("", "gpu_ids", *line.given):
             yield option, value
         else:
             draft.notes.append(Note("open", name, f"no file sets it: keep {name} in front of the command"))
@@ -113,9 +108,8 @@ def place(draft: Draft, name: str, value: Any, release: str) -> None:
         value = int(value)
     block = block_of(name)
     if block is None:
-        draft.set((name,), value)
+        draft.set(value, name)
         return
-    data = draft.document.get(block)
     known = knowledge.for_release(release)
-    keys = {known.destination(block, str(key)): str(key) for key in data} if isinstance(data, dict) else {}
-    draft.set((block, keys.get(name, name)), value)
+    keys = {known.destination(block, key): key for key in entries(draft.document, block)}
+    draft.set(value, block, keys.get(name, name))

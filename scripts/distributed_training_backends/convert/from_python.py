@@ -1,6 +1,6 @@
 """Plugin objects of a training script as a config file, which starts the same run."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..flow.effect import same
@@ -8,16 +8,16 @@ from ..flow.script import Call, Script
 from ..knowledge import accelerate as knowledge
 from ..knowledge.accelerate_api import parameters, sources
 from ..model import Context, Targets
-from ..model_convert import BadConversionError, Note
+from ..model_convert import BadConversionError, Note, Status
 from ..sources.document import OPEN, Document
 from ..sources.python_values import Made, Symbol
-from .draft import Draft, reread, written
+from .draft import Draft, fresh
 from .from_launch import block_of, place, start
 from .plugins import applies, option_of, rows
-from .source import table
+from .source import Settings, table
 
 TYPES = {"deepspeed_plugin": "DEEPSPEED", "fsdp_plugin": "FSDP", "megatron_lm_plugin": "MEGATRON_LM"}
-HANDLERS = "kwargs_handlers"
+HANDLERS, STEPS = "kwargs_handlers", "gradient_accumulation_steps"
 
 
 class Reader:
@@ -25,21 +25,20 @@ class Reader:
 
     def __init__(self, script: Script) -> None:
         self.script, self.release = script, script.release
-        self.draft = Draft(script.document)
+        self.known = knowledge.for_release(script.release)
+        self.notes: list[Note] = []
         self.options: dict[str, Any] = {}
 
-    def note(self, status: Any, name: str, why: str, call: Call) -> None:
+    def note(self, status: Status, name: str, why: str, call: Call) -> None:
         """Say something about an argument."""
-        line = self.script.document.place(call.at(name)).line
-        self.draft.notes.append(Note(status, name, why, line))
+        self.notes.append(Note(status, name, why, self.script.document.place(call.at(name)).line))
 
     def read(self, accelerator: Call) -> str:
         """Take in the arguments of Accelerator; give the type of the run."""
         kind = "NO" if accelerator.given.get("cpu") is True else "MULTI_GPU"
         for name, value in accelerator.given.items():
-            made = self.script.made_by(value)
-            row = next((row for _, row in rows() if row["argument"] == name), None)
-            if row is not None and made is not None and made.name == row["class"]:
+            made, row = self.script.made_by(value), of_argument(name)
+            if row and made is not None and made.name == row["class"]:
                 kind = TYPES.get(name, kind)
                 self.plugin(row, made)
             elif name == HANDLERS and isinstance(value, list):
@@ -50,23 +49,16 @@ class Reader:
                 self.options["use_cpu"] = True
             elif value is OPEN:
                 self.note("open", name, "only the script knows it", accelerator)
-            elif name == "gradient_accumulation_steps":
-                self.steps(value, accelerator)
-            elif name in TYPES or name in ("parallelism_config", "dynamo_plugin", "dynamo_backend"):
+            elif name == STEPS and "deepspeed_plugin" in accelerator.given:
+                self.options.setdefault(STEPS, value)
+            elif name == STEPS:
+                self.note("open", STEPS, f"no key sets it: {value} stays in the script", accelerator)
+            elif name in (*TYPES, "parallelism_config", "dynamo_plugin", "dynamo_backend"):
                 self.note("open", name, "what makes it is not seen here", accelerator)
         if kind not in TYPES.values():
             told = f"{kind}: how many processes there are decides, which the script does not say"
             self.note("open", "distributed_type", told, accelerator)
         return kind
-
-    def steps(self, value: Any, accelerator: Call) -> None:
-        """Accumulation has a key beside DeepSpeed only."""
-        if "deepspeed_plugin" in accelerator.given:
-            self.options.setdefault("gradient_accumulation_steps", value)
-        else:
-            self.note(
-                "open", "gradient_accumulation_steps", f"no key sets it: {value} stays in the script", accelerator
-            )
 
     def handlers(self, values: list[Any], accelerator: Call) -> None:
         """Recipes of FP8 are a block, other handlers stay in the script."""
@@ -82,38 +74,38 @@ class Reader:
 
     def plugin(self, row: Mapping[str, Any], call: Call) -> None:
         """The arguments of an object, and what the launcher would set otherwise."""
-        known = knowledge.for_release(self.release)
         if call.open or len(call.given) < len(call.positional):
             self.note("open", call.name, "some of its arguments are not known by name here", call)
         for name, value in call.given.items():
-            made = self.script.made_by(value)
-            inner = next((one for _, one in rows() if one["argument"] == name and made is not None), None)
-            option = option_of(row, name)
-            if inner is not None and made is not None:
+            made, inner, option = self.script.made_by(value), of_argument(name), option_of(row, name)
+            if inner and made is not None:
                 self.plugin(inner, made)
             elif value is OPEN or (isinstance(value, (dict, Made)) and value):
                 self.note("open", name, "only the script knows it: write it down", call)
-            elif option not in known.options and option not in table("surfaces", "environment"):
+            elif option not in self.known.options and option not in table("surfaces", "environment"):
                 self.note("lost", name, "no key says it", call)
             elif value is not None:
                 self.options[option] = spelled(row, name, value)
         self.options |= dict(self.defaults(row, call))
 
-    def defaults(self, row: Mapping[str, Any], call: Call) -> Iterator[tuple[str, Any]]:
+    def defaults(self, row: Mapping[str, Any], call: Call) -> Settings:
         """Options that the launcher would set to something else than the class takes by itself."""
-        known = knowledge.for_release(self.release).options
         version = 2 if self.options.get("fsdp_version") == 2 else 1
-        unset = sources(call.name, self.release)
+        defaults = {name: option.default for name, option in self.known.options.items()}
+        unset, both = sources(call.name, self.release), {**defaults, **self.options}
         for name in parameters(call.name, self.release):
             option = option_of(row, name)
-            if option not in known or option in self.options or name not in unset or not unset[name].known:
+            if option not in defaults or option in self.options or name not in unset or not unset[name].known:
                 continue
-            given, otherwise = known[option].default, unset[name].otherwise
-            both = {**{one: known[one].default for one in known}, **self.options}
-            if None in (given, otherwise) or same(given, otherwise) or not applies(row, name, both, version):
-                continue
-            self.note("added", option, f"{otherwise}, as the class takes it; the launcher takes {given}", call)
-            yield option, otherwise
+            given, otherwise = defaults[option], unset[name].otherwise
+            if None not in (given, otherwise) and not same(given, otherwise) and applies(row, name, both, version):
+                self.note("added", option, f"{otherwise}, as the class takes it; the launcher takes {given}", call)
+                yield option, otherwise
+
+
+def of_argument(name: str) -> Mapping[str, Any]:
+    """The row of the class that an argument takes; an empty one for other arguments."""
+    return next((row for _, row in rows() if row["argument"] == name), {})
 
 
 def spelled(row: Mapping[str, Any], name: str, value: Any) -> Any:
@@ -122,7 +114,7 @@ def spelled(row: Mapping[str, Any], name: str, value: Any) -> Any:
         return ",".join(map(str, value))
     if isinstance(value, Symbol) or name in row.get("lower", ()):
         return str(value).upper()
-    return str(value) if type(value) is not str and isinstance(value, str) else value
+    return str(value) if isinstance(value, str) else value
 
 
 def to_config(document: Document, targets: Targets) -> tuple[Document, tuple[Note, ...]]:
@@ -130,18 +122,12 @@ def to_config(document: Document, targets: Targets) -> tuple[Document, tuple[Not
     script = Script(document, targets, Context())
     found = list(script.of("Accelerator"))
     if len(found) != 1:
-        raise BadConversionError(
-            f"{document.path} makes {len(found) or 'no'} Accelerator: one run is converted at a time"
-        )
+        count = len(found) or "no"
+        raise BadConversionError(f"{document.path} makes {count} Accelerator: one run is converted at a time")
     reader = Reader(script)
-    kind = reader.read(found[0])
-    text = written(start(kind), "yaml")
-    draft = Draft(reread(document, text, "accelerate", "yaml"))
-    draft.notes = reader.draft.notes
+    draft = Draft(fresh(document, start(reader.read(found[0]))))
     for name, value in reader.options.items():
-        if block_of(name) or name in knowledge.for_release(script.release).cluster_fields:
+        if block_of(name) or name in reader.known.cluster_fields:
             place(draft, name, value, script.release)
-    draft.notes.append(
-        Note("open", "num_processes", "the script does not say how many: write it, or give it at launch")
-    )
-    return draft.document, tuple(draft.notes)
+    told = "the script does not say how many: write it, or give it at launch"
+    return draft.document, (*reader.notes, Note("open", "num_processes", told))

@@ -6,10 +6,9 @@ from typing import Any
 
 from ..flow.effect import normal, same
 from ..knowledge.accelerate_api import parameters
-from .source import STRATEGIES, table
+from .source import strategy_named, table
 
 OLDEST = "0.34.0"  # before it FSDP's plugin took torch's own objects instead of names
-LISTS = "override_linear_precision"
 
 
 class Name(str):
@@ -55,10 +54,11 @@ def class_arguments(
 def argument(row: Mapping[str, Any], field: str, value: Any) -> Any:
     """A value as the class wants it."""
     if field == "sharding_strategy":
-        return next((one.name for one in STRATEGIES if str(value).upper() in (one.name, str(one.number))), value)
+        strategy = strategy_named(value)
+        return strategy.name if strategy else value
     if field in row.get("lists", ()) and isinstance(value, str):
         return value.split(",")
-    if field == LISTS and isinstance(value, list):
+    if field == "override_linear_precision" and isinstance(value, list):
         return tuple(value)
     if isinstance(value, str) and normal(value) in (None, True) and value.lower() in ("true", "false"):
         return normal(value) is True

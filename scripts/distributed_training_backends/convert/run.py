@@ -3,41 +3,30 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ..model import Finding, Report, Severity
+from ..model import Report, Severity
 from ..model_convert import TARGETS, BadConversionError, ConvertReport, Note, ordered
 from ..sources.document import Document
 from ..validate import Options
+from . import from_launch, from_python
 from .backends import to_deepspeed, to_fsdp
-from .draft import Draft, reread, written
+from .draft import fresh, reread, written
 from .flags import to_flags
 from .fsdp2 import to_fsdp2
 from .python_code import to_python
-from .source import Source
+from .source import Run
 from .trainer import to_trainer
 
 DEEPSPEED_FILE = "ds_config.json"
 SCRIPT = "train.py"
-
-
-class Result(NamedTuple):
-    """A text of some kind and what is said about it; `before` is the text that it was made of in place."""
-
-    text: str
-    kind: str
-    notes: tuple[Note, ...]
-    before: str = ""
-
-
-def either(source: Source) -> Draft:
-    """FSDP2 from whatever shards."""
-    return to_fsdp(source) if source.launch.route == "deepspeed" else to_fsdp2(source)
-
-
-IN_PLACE: dict[str, Callable[[Source], Draft]] = {"fsdp2": either, "fsdp": to_fsdp, "deepspeed": to_deepspeed}
-FRESH: dict[str, tuple[Callable[[Source], tuple[str, tuple[Note, ...]]], str]] = {
-    "launch": (to_flags, "launch"),
-    "python": (to_python, "python"),
-    "trainer": (to_trainer, "trainer"),
+IN_PLACE = ("fsdp2", "fsdp", "deepspeed")
+TO: dict[str, Callable[[Run], str]] = {
+    "fsdp2": lambda run: to_fsdp(run) if run.route == "deepspeed" else to_fsdp2(run),
+    "fsdp": to_fsdp,
+    "deepspeed": to_deepspeed,
+    "launch": to_flags,
+    "python": to_python,
+    "trainer": to_trainer,
+    "accelerate": lambda run: run.first.text,
 }
 
 
@@ -51,9 +40,8 @@ class Given(NamedTuple):
 def main_of(documents: Sequence[Document]) -> Given:
     """The one document that says how the run is launched: a command counts more than the config that it may take."""
     found = {kind: [one for one in documents if one.kind == kind] for kind in ("launch", "python", "accelerate")}
-    command, code, config = found["launch"], found["python"], found["accelerate"]
-    rest = [one for one in documents if one.kind not in found] if not (command or code or config) else []
-    mains = command or code or config or rest
+    config = found["accelerate"]
+    mains = found["launch"] or found["python"] or config or documents
     if len(mains) != 1 or len(config) > 1:
         names = ", ".join(one.path for one in (mains if len(mains) > 1 else config)[:3])
         raise BadConversionError("one run is converted at a time" + (f", not {names}" if names else ""))
@@ -66,50 +54,26 @@ def convert(
     """Convert a document; `find` gives the DeepSpeed file that a config names. Raises BadConversionError."""
     if to not in TARGETS:
         raise BadConversionError(f"there is no target {to!r}; there are {', '.join(TARGETS)}")
-    main = given.main
+    main, targets = given.main, options.targets
     hub, notes = hub_of(given, options)
-    source = Source(
-        hub,
-        main if main.kind == "deepspeed" else find(hub),
-        options.targets,
-        options.context,
-        script or script_of(given, options),
-    )
-    result = result_of(source, to)
-    made = result.notes if hub is main else tuple(note._replace(line=None) for note in result.notes)
+    if not script and main.kind == "launch":
+        script = from_launch.script_in(main, targets.accelerate)
+    companion = main if main.kind == "deepspeed" else find(hub)
+    run = Run(hub, companion, targets, options.context, script or SCRIPT)
+    text, in_place = TO[to](run), to in IN_PLACE
+    made = run.notes if hub is main else [note._replace(line=None) for note in run.notes]
     return ConvertReport(
-        options.targets,
+        targets,
         main.path,
         main.kind,
         to,
-        "unchanged" if result.text == main.text else "converted",
-        result.text,
-        result.before,
-        result.kind,
-        bool(result.before) and hub is main,
+        "unchanged" if text == main.text else "converted",
+        text,
+        hub.text if in_place else "",
+        "accelerate" if in_place else to,
+        in_place and hub is main,
         (*notes, *made),
     )
-
-
-def script_of(given: Given, options: Options) -> str:
-    """The training script in commands: that of the command that is converted."""
-    if given.main.kind != "launch":
-        return SCRIPT
-    from .from_launch import script_in
-
-    return script_in(given.main, options.targets.accelerate) or SCRIPT
-
-
-def result_of(source: Source, to: str) -> Result:
-    """The text and its notes."""
-    if to in FRESH:
-        make, kind = FRESH[to]
-        text, notes = make(source)
-        return Result(text, kind, notes)
-    if to == "accelerate":
-        return Result(source.document.text, "accelerate", ())
-    draft = IN_PLACE[to](source)
-    return Result(draft.finished(), "accelerate", tuple(draft.notes), source.document.text)
 
 
 def hub_of(given: Given, options: Options) -> tuple[Document, tuple[Note, ...]]:
@@ -119,15 +83,10 @@ def hub_of(given: Given, options: Options) -> tuple[Document, tuple[Note, ...]]:
         return (main if not main.begin else reread(main, written(main.data, "yaml"))), ()
     if main.kind == "deepspeed":
         block = {"deepspeed_config_file": main.path if main.path != "<text>" else DEEPSPEED_FILE}
-        text = written({"distributed_type": "DEEPSPEED", "deepspeed_config": block}, "yaml")
-        return reread(main, text, "accelerate", "yaml"), ()
+        return fresh(main, {"distributed_type": "DEEPSPEED", "deepspeed_config": block}), ()
     if main.kind == "launch":
-        from .from_launch import to_config
-
-        return to_config(main, given.config, options.targets.accelerate)
+        return from_launch.to_config(main, given.config, options.targets.accelerate)
     if main.kind == "python":
-        from . import from_python
-
         return from_python.to_config(main, options.targets)
     raise BadConversionError(f"{main.path} is of the kind {main.kind}, which is no run")
 
@@ -137,24 +96,20 @@ def hub_of(given: Given, options: Options) -> tuple[Document, tuple[Note, ...]]:
 
 def refused(report: Report, documents: Sequence[Document], to: str) -> ConvertReport:
     """Why nothing was converted."""
-    least = Severity.INFO if report.exit_code == 2 else Severity.ERROR
+    unreadable = report.exit_code == 2
+    least = Severity.INFO if unreadable else Severity.ERROR
     found = [(file, one) for file in report.files for one in file.findings if one.severity.rank <= least.rank]
-    bad = [(file.path, one) for file, one in found if file.verdict == "unreadable" or least is Severity.ERROR]
+    bad = tuple((file.path, one) for file, one in found if file.verdict == "unreadable" or not unreadable)
     main = next((one for one in documents if one.kind != "deepspeed"), documents[0] if documents else None)
     path = main.path if main else next((file.path for file in report.files), "")
-    verdict = "unreadable" if report.exit_code == 2 else "rejected"
+    verdict = "unreadable" if unreadable else "rejected"
     kind = main.kind if main else None
-    return ConvertReport(report.targets, path, kind, to, verdict, findings=tuple(bad))  # type: ignore[arg-type]
+    return ConvertReport(report.targets, path, kind, to, verdict, findings=bad)  # type: ignore[arg-type]
 
 
 def checked(done: ConvertReport, before: Report, after: Report) -> ConvertReport:
     """Tell what the validator finds in the result that it did not find in the input."""
     old = {(one.code, one.message) for file in before.files for one in file.findings}
     found = [one for file in after.files for one in file.findings if one.severity is not Severity.INFO]
-    new = [Note("check", one.code, one.message, None) for one in found if not known(one, old)]
+    new = [Note("check", one.code, one.message) for one in found if (one.code, one.message) not in old]
     return done._replace(notes=ordered([*done.notes, *new]))
-
-
-def known(finding: Finding, old: set[tuple[str, str]]) -> bool:
-    """Tell whether the input had the same finding."""
-    return (finding.code, finding.message) in old

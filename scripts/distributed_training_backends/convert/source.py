@@ -5,16 +5,19 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from ..flow.effect import ON, normal
-from ..flow.launch import Launch, destination, launch_of
+from ..flow.launch import destination, launch_of
 from ..knowledge import accelerate as knowledge
 from ..model import Context, Targets
-from ..model_convert import BadConversionError
+from ..model_convert import BadConversionError, Status
 from ..resources import load_json
 from ..sources.document import Document
 from ..versions import in_span
-from .draft import entries
+from .draft import Draft, entries
 
 OFF_DEVICES = (None, "none", "auto", "")
+ZERO, FSDP = "deepspeed_config", "fsdp_config"
+PRECISIONS = ("bf16", "fp16")
+Settings = Iterator[tuple[str, Any]]
 
 
 def table(*path: str) -> Any:
@@ -35,52 +38,66 @@ class Strategy(NamedTuple):
     hybrid: bool = False
 
 
-STRATEGIES = tuple(Strategy(**row) for row in load_json("conversions.json")["strategies"])
+STRATEGIES = tuple(Strategy(**row) for row in table("strategies"))
 
 
-class Source:
-    """The config of one run on its way to another spelling."""
+def strategy_named(value: object) -> Strategy | None:
+    return next((one for one in STRATEGIES if str(value).upper() in (one.name, str(one.number))), None)
+
+
+class Run(Draft):
+    """The config of one run on its way to another spelling. What is asked about it is about its first text."""
 
     def __init__(
         self, document: Document, companion: Document | None, targets: Targets, context: Context, script: str
     ) -> None:
-        self.document = document
-        self.companion = companion
-        self.targets = targets
-        self.script = script
+        super().__init__(document)
+        self.companion, self.targets, self.script = companion, targets, script
+        self.release = targets.accelerate
+        self.known = knowledge.for_release(self.release)
         for block in table("surfaces", "blocks"):
-            if document.get(block) is not None and not isinstance(document.get(block), dict):
+            if not isinstance(document.get(block), dict | None):
                 raise BadConversionError(f"{document.path}: {block} is no mapping of settings")
-        launch = launch_of(document, targets.accelerate, context)
+        launch = launch_of(document, self.release, context)
         if launch is None:
-            raise BadConversionError(f"{document.path}: {self._why_not()}")
-        self.launch: Launch = launch
+            sagemaker = document.get("compute_environment") == "AMAZON_SAGEMAKER"
+            why = "SageMaker starts this config, and nothing else can say what it says"
+            why = why if sagemaker else "no distributed_type says how it is launched"
+            raise BadConversionError(f"{document.path}: {why}")
+        self.launch, self.value, self.route = launch, launch.value, launch.route
 
-    def _why_not(self) -> str:
-        if self.document.get("compute_environment") == "AMAZON_SAGEMAKER":
-            return "SageMaker starts this config, and nothing else can say what it says"
-        return "no distributed_type says how it is launched"
+    def require(self, route: str, name: str) -> None:
+        if self.route != route:
+            raise BadConversionError(f"{self.first.path} runs {self.launch.distributed_type}, not {name}")
 
     def since(self, release: str) -> bool:
         """Tell whether the targeted Accelerate is at least this release."""
-        return in_span(self.targets.accelerate, release, None)
-
-    def option(self, block: str, key: str) -> str:
-        """The option that a key of a block sets."""
-        return destination(block, key, self.targets.accelerate)
+        return in_span(self.release, release, None)
 
     def keys(self, block: str) -> dict[str, str]:
         """The keys of a block, by the option that each sets."""
-        return {self.option(block, key): key for key, _ in entries(self.document, block)}
+        return {destination(block, key, self.release): key for key in entries(self.first, block)}
 
     def on(self, option: str) -> bool:
-        """Tell whether an option that is true or false takes effect as true."""
-        return truth(self.launch.value(option))
+        return truth(self.value(option))
+
+    def tell(self, status: Status, option: str, why: str) -> None:
+        """Say something about an option of FSDP or DeepSpeed, at its key or at the file that counts instead."""
+        if self.route == "fsdp":
+            self.note(status, option, why, FSDP, self.keys(FSDP).get(option, option))
+        else:
+            key = option if self.first.has(ZERO, option) else "deepspeed_config_file"
+            self.note(status, option, why, ZERO, key)
+
+    def about(self, status: Status, option: str, why: str) -> None:
+        """Say something about any option, under the name of the key that sets it."""
+        found = self.launch.arguments.get(option)
+        place = (found.pointer if found else None) or ()
+        self.note(status, str(place[-1]) if place else option, why, *place)
 
     @property
     def fsdp2(self) -> bool:
-        """Tell whether the run takes FSDP2."""
-        return self.since("1.6.0") and normal(self.launch.value("fsdp_version")) == 2.0
+        return self.since("1.6.0") and normal(self.value("fsdp_version")) == 2.0
 
     @property
     def strategy(self) -> Strategy:
@@ -88,34 +105,34 @@ class Source:
         if self.fsdp2:
             reshard = self.on("fsdp_reshard_after_forward")
             return next(one for one in STRATEGIES if one.reshard is reshard)
-        written = str(self.launch.value("fsdp_sharding_strategy")).upper()
-        return next((one for one in STRATEGIES if written in (one.name, str(one.number))), STRATEGIES[0])
+        return strategy_named(self.value("fsdp_sharding_strategy")) or STRATEGIES[0]
 
     @property
     def compiled(self) -> bool:
         """Tell whether the launcher brings torch.compile to the workers."""
-        backend = self.launch.value("dynamo_backend")
         launchers = {"deepspeed": "prepare_deepspeed_cmd_env", "simple": "prepare_simple_launcher_cmd_env"}
-        function = launchers.get(self.launch.route, "prepare_multi_gpu_env")
-        exported = knowledge.for_release(self.targets.accelerate).exports_of(function)
-        return backend not in (None, "no", "NO") and "dynamo_backend" in exported
+        exported = self.known.exports_of(launchers.get(self.route, "prepare_multi_gpu_env"))
+        return self.value("dynamo_backend") not in (None, "no", "NO") and "dynamo_backend" in exported
 
-    # --- DeepSpeed ---
+    @property
+    def zero_name(self) -> str | None:
+        """The DeepSpeed file that is named."""
+        name = self.first.get(ZERO, "deepspeed_config_file")
+        return name if isinstance(name, str) and name != "none" else None
 
     @cached_property
     def zero_file(self) -> Mapping[str, Any] | None:
-        """The content of the DeepSpeed file that is named; None where the block says it all."""
-        name = self.document.get("deepspeed_config", "deepspeed_config_file")
-        if not isinstance(name, str) or name == "none":
+        """The content of the DeepSpeed file; None where the block says it all."""
+        if self.zero_name is None:
             return None
         if self.companion is None or not isinstance(self.companion.data, dict):
-            raise BadConversionError(f"{self.document.path} names the DeepSpeed file {name}: give it too")
+            raise BadConversionError(f"{self.first.path} names the DeepSpeed file {self.zero_name}: give it too")
         return self.companion.data
 
     def zero(self, key: str, path: str | None = None) -> Any:
         """A setting of DeepSpeed, from the file that counts or else from the block; None where it is left open."""
         if self.zero_file is None or not path:
-            found = self.launch.value(key)
+            found = self.value(key)
         else:
             found = self.zero_file
             for step in path.split("."):
@@ -128,13 +145,19 @@ class Source:
         found = self.zero("zero_stage", "zero_optimization.stage")
         return found if isinstance(found, int) else 2
 
+    def zero_precision(self) -> Iterator[str]:
+        """bf16 or fp16, where the DeepSpeed file turns them on."""
+        for name in PRECISIONS if self.zero_file is not None else ():
+            if self.zero("", f"{name}.enabled") is True:
+                yield name
+
 
 def truth(value: object) -> bool:
     """Tell whether a value means true, as text or not."""
     return value is True or str(value).strip().lower() in (*ON, "1", "y", "t")
 
 
-def leaves(data: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(data: Mapping[str, Any], path: str = "") -> Settings:
     """Every setting below a mapping, by dotted path."""
     for key, value in data.items():
         if isinstance(value, Mapping) and value:

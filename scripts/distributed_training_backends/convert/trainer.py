@@ -5,16 +5,14 @@ from typing import Any
 
 from ..flow.effect import same
 from ..knowledge import transformers as knowledge
-from ..model_convert import BadConversionError, Note
+from ..model_convert import BadConversionError
 from ..sources.writing import block_lines
-from .draft import entries, line_of
+from .draft import entries
 from .plugins import argument
 from .python_code import beside
-from .source import Source, table, truth
+from .source import FSDP, PRECISIONS, Run, Settings, table, truth
 
-ROUTES = ("deepspeed", "fsdp", "multi_device", "simple")
 OUTPUT = "runs"
-PRECISIONS = ("bf16", "fp16")
 # What it fills in from its own arguments.
 AUTO = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping")
 
@@ -22,131 +20,119 @@ AUTO = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumula
 class Arguments:
     """TrainingArguments in the making."""
 
-    def __init__(self, source: Source) -> None:
-        self.source, self.launch = source, source.launch
-        self.known = knowledge.for_release(source.targets.transformers)
-        self.notes: list[Note] = []
+    def __init__(self, run: Run) -> None:
+        self.run, self.version = run, 2 if run.fsdp2 else 1
+        self.known = knowledge.for_release(run.targets.transformers)
 
-    def note(self, status: Any, name: str, why: str, *pointer: str) -> None:
-        """Say something about an option."""
-        found = self.launch.arguments.get(name)
-        place = pointer or (found.pointer if found else None) or ()
-        self.notes.append(Note(status, str(place[-1]) if place else name, why, line_of(self.source.document, *place)))
-
-    def made(self) -> Iterator[tuple[str, Any]]:
-        """Each argument."""
+    def made(self) -> Settings:
+        run = self.run
         yield "output_dir", OUTPUT
         yield from self.precision()
-        if self.launch.route == "simple" and truth(self.launch.value("use_cpu")):
+        if run.route == "simple" and run.on("use_cpu"):
             yield "use_cpu" if "use_cpu" in self.known.training_arguments else "no_cuda", True
-        if self.source.compiled:
+        if run.compiled:
             yield from self.compiling()
-        if self.launch.route == "deepspeed":
+        if run.route == "deepspeed":
             yield from self.deepspeed()
-        elif self.launch.route == "fsdp":
+        elif run.route == "fsdp":
             yield from self.fsdp()
-        if self.launch.uses_parallelism:
-            told = (
-                "TrainingArguments takes a ParallelismConfig object, which a file cannot hold: --to python writes one"
-            )
-            self.note("lost", "parallelism_config", told, "parallelism_config")
+        if run.launch.uses_parallelism:
+            told = "TrainingArguments takes a ParallelismConfig object, which a file cannot hold"
+            run.note("lost", "parallelism_config", f"{told}: --to python writes one", "parallelism_config")
 
-    def precision(self) -> Iterator[tuple[str, Any]]:
+    def precision(self) -> Settings:
         """bf16 or fp16; the rest has no argument."""
-        chosen = str(self.launch.value("mixed_precision")).lower()
-        for name in PRECISIONS if self.launch.route == "deepspeed" and self.source.zero_file is not None else ():
-            chosen = name if self.source.zero("", f"{name}.enabled") is True else chosen
+        chosen = str(self.run.value("mixed_precision")).lower()
+        if self.run.route == "deepspeed":
+            chosen = [chosen, *self.run.zero_precision()][-1]
         if chosen in PRECISIONS:
             yield chosen, True
         elif chosen == "fp8":
-            self.note(
-                "lost", "mixed_precision", "no argument says fp8 or its recipe: export ACCELERATE_MIXED_PRECISION=fp8"
-            )
+            told = "no argument says fp8 or its recipe: export ACCELERATE_MIXED_PRECISION=fp8"
+            self.run.about("lost", "mixed_precision", told)
 
-    def compiling(self) -> Iterator[tuple[str, Any]]:
-        """torch.compile."""
+    def compiling(self) -> Settings:
         yield "torch_compile", True
         for option, name in table("trainer", "dynamo").items():
-            value = self.launch.value(option)
+            value = self.run.value(option)
             if value not in (None, "default"):
                 yield name, str(value).lower()
         for option in ("dynamo_use_fullgraph", "dynamo_use_dynamic", "dynamo_use_regional_compilation"):
-            if truth(self.launch.value(option)):
-                self.note("lost", option, "TrainingArguments has nothing like it")
+            if self.run.on(option):
+                self.run.about("lost", option, "TrainingArguments has nothing like it")
 
-    def deepspeed(self) -> Iterator[tuple[str, Any]]:
+    def deepspeed(self) -> Settings:
         """The file, or the block as a config whose numbers come from the arguments."""
-        name = self.source.document.get("deepspeed_config", "deepspeed_config_file")
-        if isinstance(name, str) and name != "none":
-            yield "deepspeed", name
+        run = self.run
+        if run.zero_name is not None:
+            yield "deepspeed", run.zero_name
             return
-        for option, argument_name in table("trainer", "deepspeed").items():
-            if (value := self.launch.value(option)) is not None:
-                yield argument_name, value
+        for option, name in table("trainer", "deepspeed").items():
+            if (value := run.value(option)) is not None:
+                yield name, value
         yield "deepspeed", self.zero_config()
-        if self.source.zero_stage == 3 and self.launch.value("zero3_init_flag") is False:
-            self.note("changed", "zero3_init_flag", "the Trainer always builds the model in shards at stage 3")
-        several = self.launch.value("num_machines") not in (None, 1)
-        for option in [name for name in self.launch.arguments if name.startswith("deepspeed_")]:
-            if self.launch.given(option) and (several or option == "deepspeed_moe_layer_cls_names"):
-                self.note("lost", option, "TrainingArguments has nothing like it; torchrun starts each machine")
+        if run.zero_stage == 3 and run.value("zero3_init_flag") is False:
+            run.about("changed", "zero3_init_flag", "the Trainer always builds the model in shards at stage 3")
+        several = run.value("num_machines") not in (None, 1)
+        for option in run.launch.arguments:
+            lost = option.startswith("deepspeed_") and run.launch.given(option)
+            if lost and (several or option == "deepspeed_moe_layer_cls_names"):
+                run.about("lost", option, "TrainingArguments has nothing like it; torchrun starts each machine")
 
     def zero_config(self) -> dict[str, Any]:
         """What Accelerate's plugin would build of the block."""
-        zero: dict[str, Any] = {"stage": self.source.zero_stage}
+        stage, value = self.run.zero_stage, self.run.value
+        zero: dict[str, Any] = {"stage": stage}
         for what in ("optimizer", "param"):
-            device = self.launch.value(f"offload_{what}_device")
-            if device not in (None, "none") and (what == "optimizer" or self.source.zero_stage == 3):
-                path = self.launch.value(f"offload_{what}_nvme_path")
-                zero[f"offload_{what}"] = {"device": device, **({"nvme_path": path} if device == "nvme" else {})}
-        if self.source.zero_stage == 3 and (whole := self.launch.value("zero3_save_16bit_model")) is not None:
+            device = value(f"offload_{what}_device")
+            if device not in (None, "none") and (what == "optimizer" or stage == 3):
+                path = {"nvme_path": value(f"offload_{what}_nvme_path")} if device == "nvme" else {}
+                zero[f"offload_{what}"] = {"device": device, **path}
+        if stage == 3 and (whole := value("zero3_save_16bit_model")) is not None:
             zero["stage3_gather_16bit_weights_on_model_save"] = truth(whole)
         precision = {name: {"enabled": "auto"} for name in PRECISIONS}
         return {**dict.fromkeys(AUTO, "auto"), **precision, "zero_optimization": zero}
 
-    def fsdp(self) -> Iterator[tuple[str, Any]]:
+    def fsdp(self) -> Settings:
         """`fsdp` and `fsdp_config`."""
-        version = 2 if self.source.fsdp2 else 1
-        if version == 2 and "version" not in self.known.fsdp_keys:
-            raise BadConversionError(f"the Trainer of transformers {self.source.targets.transformers} has no FSDP2")
+        run, release, strategy = self.run, self.run.targets.transformers, self.run.strategy.name
+        if self.version == 2 and "version" not in self.known.fsdp_keys:
+            raise BadConversionError(f"the Trainer of transformers {release} has no FSDP2")
         new = "auto_wrap_policy" in self.known.fsdp_keys
         yield "fsdp", True if new else " ".join(self.words())
-        if new and version == 1 and self.source.strategy.name != "FULL_SHARD":
-            name = self.source.strategy.name
-            beside = f"the plugin that the Trainer makes is FULL_SHARD: export FSDP_SHARDING_STRATEGY={name} beside it"
-            self.note("open", "fsdp_sharding_strategy", beside)
-        config = dict(self.fsdp_config(version))
-        if config:
+        if new and self.version == 1 and strategy != "FULL_SHARD":
+            told = f"export FSDP_SHARDING_STRATEGY={strategy} beside it"
+            told = f"the plugin that the Trainer makes is FULL_SHARD: {told}"
+            run.about("open", "fsdp_sharding_strategy", told)
+        if config := dict(self.fsdp_config()):
             yield "fsdp_config", config
-        told = {self.option(key, version) for key in self.known.fsdp_keys}
-        told |= {"fsdp_sharding_strategy", "fsdp_reshard_after_forward", "fsdp_version"}
-        told |= set() if new else {"fsdp_auto_wrap_policy", "fsdp_offload_params"}
-        for key, value in entries(self.source.document, "fsdp_config"):
-            option = self.source.option("fsdp_config", key)
-            if option not in told and value not in (None, False, "false"):
-                said = f"the Trainer of transformers {self.source.targets.transformers} has nothing like it"
-                self.note("lost", option, said, "fsdp_config", key)
+        told_of = {*map(self.option, self.known.fsdp_keys), "fsdp_version"}
+        told_of |= {"fsdp_sharding_strategy", "fsdp_reshard_after_forward"}
+        told_of |= set() if new else {"fsdp_auto_wrap_policy", "fsdp_offload_params"}
+        block = entries(run.first, FSDP)
+        for option, key in run.keys(FSDP).items():
+            if option not in told_of and block[key] not in (None, False, "false"):
+                run.note("lost", key, f"the Trainer of transformers {release} has nothing like it", FSDP, key)
 
     def words(self) -> Iterator[str]:
         """What `fsdp` says in releases that took words."""
-        yield self.source.strategy.name.lower()
-        if self.launch.value("fsdp_auto_wrap_policy") not in (None, "NO_WRAP"):
+        yield self.run.strategy.name.lower()
+        if self.run.value("fsdp_auto_wrap_policy") not in (None, "NO_WRAP"):
             yield "auto_wrap"
-        if self.source.on("fsdp_offload_params"):
+        if self.run.on("fsdp_offload_params"):
             yield "offload"
 
-    def option(self, key: str, version: int) -> str:
-        """The option that says what a key says."""
-        if key == "reshard_after_forward" and version == 1:
+    def option(self, key: str) -> str:
+        if key == "reshard_after_forward" and self.version == 1:
             return "fsdp_sharding_strategy"
         return str(table("trainer", "fsdp_keys").get(key, f"fsdp_{key}"))
 
-    def fsdp_config(self, version: int) -> Iterator[tuple[str, Any]]:
+    def fsdp_config(self) -> Settings:
         """What the file gives, and what the Trainer takes otherwise."""
-        row, wrap = table("plugins", "fsdp"), str(self.launch.value("fsdp_auto_wrap_policy"))
+        row, wrap, version = table("plugins", "fsdp"), str(self.run.value("fsdp_auto_wrap_policy")), self.version
         for key, record in self.known.fsdp_keys.items():
-            option = self.option(key, version)
-            value = version if key == "version" else self.launch.value(option)
+            option = self.option(key)
+            value = version if key == "version" else self.run.value(option)
             if key == "auto_wrap_policy" and value is None:
                 value = "NO_WRAP"
             if key == "state_dict_type" and value is None and version == 2:
@@ -155,23 +141,21 @@ class Arguments:
             if value is None or record.only_version not in (None, version) or (condition and wrap != condition[1]):
                 continue
             default = record.default_by_version.get(str(version), record.default)
-            if self.launch.given(option) or not same(value, default):
+            if self.run.launch.given(option) or not same(value, default):
                 yield key, self.spelled(key, value)
 
     def spelled(self, key: str, value: Any) -> Any:
-        """A value as the Trainer reads it."""
-        if key == "reshard_after_forward" and not self.source.fsdp2:
-            return self.source.strategy.name
+        if key == "reshard_after_forward" and self.version == 1:
+            return self.run.strategy.name
         if key == "transformer_layer_cls_to_wrap":
             return str(value).split(",")
         return int(value) if key == "version" else argument({}, key, value)
 
 
-def to_trainer(source: Source) -> tuple[str, tuple[Note, ...]]:
-    """The file, and notes."""
-    if source.launch.route not in ROUTES:
-        raise BadConversionError(f"TrainingArguments cannot say {source.launch.distributed_type}")
-    making = Arguments(source)
-    text = "".join(block_lines(dict(making.made())))
-    making.note("added", "output_dir", f"{OUTPUT}, which every run needs: choose your own")
-    return text, (*making.notes, *beside(source))
+def to_trainer(run: Run) -> str:
+    if run.route not in ("deepspeed", "fsdp", "multi_device", "simple"):
+        raise BadConversionError(f"TrainingArguments cannot say {run.launch.distributed_type}")
+    text = "".join(block_lines(dict(Arguments(run).made())))
+    run.note("added", "output_dir", f"{OUTPUT}, which every run needs: choose your own")
+    beside(run)
+    return text
