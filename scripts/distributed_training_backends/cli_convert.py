@@ -36,10 +36,9 @@ def _main(argv: Sequence[str] | None) -> int:
     context = api.Context(num_processes=args.num_processes, num_machines=args.num_machines)
     options = api.Options(targets, context, None if args.format == "auto" else args.format)
     check(args)
+    stdin = cli_run.read_stdin(args.paths)
     try:
-        report = api.convert_paths(
-            args.paths, args.to, options, cli_run.read_stdin(args.paths), args.launch, args.script
-        )
+        report = api.convert_paths(args.paths, args.to, options, stdin, args.launch, args.script)
     except BadConversionError as error:
         raise common.UsageError(str(error)) from None
     show(report, args)
@@ -65,32 +64,22 @@ def show(report: ConvertReport, args: argparse.Namespace) -> None:
         return
     for line in note_lines(report):
         common.note(line)
-    if args.diff and report.text:
-        if not report.same_format:
-            raise common.UsageError(f"--diff shows changes of a file, and {report.to} is another format")
-        common.emit(render_diff(report.path, report.before, report.text), args.output_file)
-    elif report.text:
-        common.emit(report.text, args.output_file)
+    if args.diff and report.text and not report.same_format:
+        raise common.UsageError(f"--diff shows changes of a file, and {report.to} is another format")
+    text = render_diff(report.path, report.before, report.text) if args.diff and report.text else report.text
+    if report.text:
+        common.emit(text, args.output_file)
 
 
 def build_parser() -> common.Parser:
     parser = common.Parser(PROG, SUMMARY, EXAMPLES, USAGE)
-    parser.add_argument(
-        "paths",
-        nargs="*",
-        metavar="PATH",
-        help="the config, and the DeepSpeed JSON that it names; - reads standard input",
-    )
+    told = "the config, and the DeepSpeed JSON that it names; - reads standard input"
+    parser.add_argument("paths", nargs="*", metavar="PATH", help=told)
     parser.add_argument("--to", required=True, choices=TARGETS, metavar="TARGET", help=TO.replace("\n", " "))
-    parser.add_argument(
-        "--format",
-        choices=("auto", "accelerate", "deepspeed", "launch", "python"),
-        default="auto",
-        help="the kind of PATH",
-    )
-    parser.add_argument(
-        "--launch", metavar="COMMAND", help="the command that starts the run, instead of PATH or with it"
-    )
+    kinds = ("auto", "accelerate", "deepspeed", "launch", "python")
+    parser.add_argument("--format", choices=kinds, default="auto", help="the kind of PATH")
+    told = "the command that starts the run, instead of PATH or with it"
+    parser.add_argument("--launch", metavar="COMMAND", help=told)
     parser.add_argument("--script", default="", metavar="NAME", help="the script in commands (train.py)")
     parser.add_argument("--num-processes", metavar="N", type=common.whole(1), help="processes over all machines")
     parser.add_argument("--num-machines", metavar="N", type=common.whole(1))

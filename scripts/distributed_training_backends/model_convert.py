@@ -1,21 +1,14 @@
 """The shapes of a conversion: the result, and what is said about each setting on the way."""
 
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from .model import Finding, Kind, Targets
 
 TARGETS = ("fsdp2", "fsdp", "deepspeed", "launch", "python", "trainer", "accelerate")
-Status = Literal["same", "changed", "lost", "added", "open", "check"]
-# In the order in which they matter to a reader.
-STATUSES: dict[Status, str] = {
-    "check": "what the validator says of the result",
-    "lost": "has no counterpart",
-    "changed": "the nearest counterpart does something else",
-    "open": "to be given elsewhere",
-    "added": "said now, because the default is another one",
-    "same": "means the same",
-}
+# As they matter to a reader: what a validator says of the result; no counterpart; the nearest one does something else;
+# to be given elsewhere; said now, because the default is another one; means the same.
+Status = Literal["check", "lost", "changed", "open", "added", "same"]
 
 
 class Note(NamedTuple):
@@ -63,5 +56,5 @@ class BadConversionError(ValueError):
 
 def ordered(notes: Iterable[Note]) -> tuple[Note, ...]:
     """Each note once, what matters most first, then by line."""
-    ranks = list(STATUSES)
+    ranks = get_args(Status)
     return tuple(sorted(dict.fromkeys(notes), key=lambda note: (ranks.index(note.status), note.line or 0)))

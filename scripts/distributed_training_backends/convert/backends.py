@@ -52,7 +52,6 @@ def zero_settings(run: Run) -> Settings:
 
 
 def sharding(run: Run) -> Settings:
-    """The ZeRO stage as FSDP says it."""
     stage = run.zero_stage
     strategy = next(one for one in STRATEGIES if one.zero == (2 if stage == 1 else min(stage, 3)))
     new: tuple[str, Any] = ("fsdp_reshard_after_forward", strategy.reshard)
@@ -156,7 +155,6 @@ def fill(run: Run, old: str, new: str, wanted: Mapping[str, Any], renamed: Mappi
 
 
 def to_deepspeed(run: Run) -> str:
-    """An FSDP run under DeepSpeed, with the settings in the block."""
     run.require("fsdp", "FSDP")
     parallel(run, "fsdp")
     wanted, keys = dict(fsdp_settings(run)), run.keys(FSDP)

@@ -38,7 +38,6 @@ class Draft:
             self.step("add", pointer[:-1], str(pointer[-1]), value)
 
     def rename(self, pointer: Pointer, name: str, value: Any) -> None:
-        """Give an entry another name and value."""
         if pointer[-1] != name:
             self.step("rename", pointer, name)
         if self.document.get(*pointer[:-1], name) != value:
@@ -85,6 +84,5 @@ def written(data: Mapping[str, Any], syntax: str) -> str:
 
 
 def entries(document: Document, block: str) -> dict[str, Any]:
-    """The entries of a block; none where there is no block."""
     data = document.get(block)
     return {str(key): value for key, value in data.items()} if isinstance(data, dict) else {}

@@ -38,7 +38,6 @@ class Flags:
         self.run.note("changed", name, why, name)
 
     def paradigm(self) -> None:
-        """The flag that picks the launcher."""
         run, launch = self.run, self.launch
         flag, cpu = table("surfaces", "flags").get(run.route), run.on("use_cpu")
         if run.route == "multi_device" and launch.world == 1:
@@ -71,7 +70,6 @@ class Flags:
                 self.say("machine_rank", run.value("machine_rank"))
 
     def given(self, name: str) -> None:
-        """An option that the file gives."""
         run, argument = self.run, self.launch.arguments.get(name)
         if argument is None or argument.pointer is None or (name == "gpu_ids" and argument.value == "all"):
             return
@@ -148,11 +146,12 @@ def spelled(option: Option, value: Any) -> list[str] | None:
 
 def fits(option: Option, value: Any) -> bool:
     """Tell whether the parser can read the text of a value as a number, where it wants one."""
-    if option.type not in ("int", "float") or isinstance(value, bool):
-        return option.type not in ("int", "float")
+    number = {"int": int, "float": float}.get(option.type or "")
+    if number is None or isinstance(value, bool):
+        return number is None
     try:
-        int(str(value)) if option.type == "int" else float(value)
-    except (TypeError, ValueError):
+        number(str(value))
+    except ValueError:
         return False
     return True
 

@@ -58,7 +58,6 @@ def script_in(command: Document, release: str) -> str:
 
 
 def start(kind: str) -> dict[str, Any]:
-    """What every file begins with."""
     return {"compute_environment": "LOCAL_MACHINE", "distributed_type": kind}
 
 
@@ -93,13 +92,11 @@ def variables(line: CommandLine, draft: Draft) -> Settings:
 
 
 def block_of(option: str) -> str | None:
-    """The block of a file that an option belongs to."""
     blocks: dict[str, list[str]] = table("surfaces", "blocks")
     return next((block for block, starts in blocks.items() if option.startswith(tuple(starts))), None)
 
 
 def place(draft: Draft, name: str, value: Any, release: str) -> None:
-    """Write an option where a file has it."""
     if isinstance(value, tuple):
         value = [bool(item) for item in value]
     if isinstance(value, str) and value.lower() in ("true", "false"):

@@ -21,8 +21,6 @@ HANDLERS, STEPS = "kwargs_handlers", "gradient_accumulation_steps"
 
 
 class Reader:
-    """What a script says, entry by entry."""
-
     def __init__(self, script: Script) -> None:
         self.script, self.release = script, script.release
         self.known = knowledge.for_release(script.release)
@@ -30,7 +28,6 @@ class Reader:
         self.options: dict[str, Any] = {}
 
     def note(self, status: Status, name: str, why: str, call: Call) -> None:
-        """Say something about an argument."""
         self.notes.append(Note(status, name, why, self.script.document.place(call.at(name)).line))
 
     def read(self, accelerator: Call) -> str:
@@ -109,7 +106,6 @@ def of_argument(name: str) -> Mapping[str, Any]:
 
 
 def spelled(row: Mapping[str, Any], name: str, value: Any) -> Any:
-    """A value as a file has it."""
     if name in row.get("lists", ()) and isinstance(value, list):
         return ",".join(map(str, value))
     if isinstance(value, Symbol) or name in row.get("lower", ()):
@@ -118,7 +114,6 @@ def spelled(row: Mapping[str, Any], name: str, value: Any) -> Any:
 
 
 def to_config(document: Document, targets: Targets) -> tuple[Document, tuple[Note, ...]]:
-    """The config that starts the same run, and what stays in the script."""
     script = Script(document, targets, Context())
     found = list(script.of("Accelerator"))
     if len(found) != 1:

@@ -25,7 +25,6 @@ def to_fsdp2(run: Run) -> str:
 
 
 def require_release(run: Run) -> None:
-    """Refuse releases without FSDP2."""
     if not run.since("1.6.0"):
         raise BadConversionError(f"accelerate {run.release} has no FSDP2: it came with 1.6.0")
     if not in_span(run.targets.torch, "2.6.0", None):
@@ -69,7 +68,6 @@ def values(run: Run) -> None:
 
 
 def dropped(run: Run) -> None:
-    """What FSDP2 does not read."""
     keys = run.keys(FSDP)
     for option, why in table("fsdp2", "dropped").items():
         if option in keys:

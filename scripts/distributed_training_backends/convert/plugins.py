@@ -25,19 +25,16 @@ def call(owner: str, arguments: Mapping[str, Any], *first: Name) -> str:
 
 
 def code(value: Any) -> str:
-    """A value as Python, with double quotes."""
     if isinstance(value, Name):
         return value
     return json.dumps(value) if isinstance(value, (str, list)) else repr(value)
 
 
 def rows() -> Iterator[tuple[str, dict[str, Any]]]:
-    """The classes, in the order in which they are built."""
     yield from table("plugins").items()
 
 
 def option_of(row: Mapping[str, Any], field: str) -> str:
-    """The option that says what an argument says."""
     found: str = row["fields"].get(field, row["prefix"] + field)
     return found
 
@@ -52,7 +49,6 @@ def class_arguments(
 
 
 def argument(row: Mapping[str, Any], field: str, value: Any) -> Any:
-    """A value as the class wants it."""
     if field == "sharding_strategy":
         strategy = strategy_named(value)
         return strategy.name if strategy else value
@@ -66,6 +62,5 @@ def argument(row: Mapping[str, Any], field: str, value: Any) -> Any:
 
 
 def applies(row: Mapping[str, Any], field: str, options: Mapping[str, Any], version: int) -> bool:
-    """Tell whether a class reads an argument beside the others."""
     only, condition = row.get("only", {}).get(field), row.get("when", {}).get(field)
     return only in (None, version) and (condition is None or same(options.get(condition[0]), condition[1]))

@@ -22,8 +22,6 @@ def to_python(run: Run) -> str:
 
 
 class Code:
-    """The lines of the script."""
-
     def __init__(self, run: Run) -> None:
         self.run = run
         self.names: set[str] = set()
@@ -46,13 +44,11 @@ class Code:
         return "\n".join([*head, *self.lines, f"accelerator = {call('Accelerator', given)}"]) + "\n"
 
     def make(self, name: str, row: Mapping[str, Any], owner: str, **more: Name) -> Name:
-        """A line that makes an object."""
         self.names.add(owner)
         self.lines.append(f"{name} = {call(owner, {**chosen(self.run, row, owner), **more})}")
         return Name(name)
 
     def plugins(self) -> Iterator[tuple[str, Name]]:
-        """The arguments of Accelerator that are objects."""
         run, inner = self.run, dict(self.handlers())
         for kind, row in rows():
             parallel = kind == "parallelism" and run.launch.uses_parallelism

@@ -71,7 +71,6 @@ class Run(Draft):
             raise BadConversionError(f"{self.first.path} runs {self.launch.distributed_type}, not {name}")
 
     def since(self, release: str) -> bool:
-        """Tell whether the targeted Accelerate is at least this release."""
         return in_span(self.release, release, None)
 
     def keys(self, block: str) -> dict[str, str]:
@@ -101,7 +100,6 @@ class Run(Draft):
 
     @property
     def strategy(self) -> Strategy:
-        """What FSDP shards."""
         if self.fsdp2:
             reshard = self.on("fsdp_reshard_after_forward")
             return next(one for one in STRATEGIES if one.reshard is reshard)
@@ -116,7 +114,6 @@ class Run(Draft):
 
     @property
     def zero_name(self) -> str | None:
-        """The DeepSpeed file that is named."""
         name = self.first.get(ZERO, "deepspeed_config_file")
         return name if isinstance(name, str) and name != "none" else None
 
@@ -158,7 +155,6 @@ def truth(value: object) -> bool:
 
 
 def leaves(data: Mapping[str, Any], path: str = "") -> Settings:
-    """Every setting below a mapping, by dotted path."""
     for key, value in data.items():
         if isinstance(value, Mapping) and value:
             yield from leaves(value, f"{path}{key}.")

@@ -18,8 +18,6 @@ AUTO = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumula
 
 
 class Arguments:
-    """TrainingArguments in the making."""
-
     def __init__(self, run: Run) -> None:
         self.run, self.version = run, 2 if run.fsdp2 else 1
         self.known = knowledge.for_release(run.targets.transformers)
@@ -41,7 +39,6 @@ class Arguments:
             run.note("lost", "parallelism_config", f"{told}: --to python writes one", "parallelism_config")
 
     def precision(self) -> Settings:
-        """bf16 or fp16; the rest has no argument."""
         chosen = str(self.run.value("mixed_precision")).lower()
         if self.run.route == "deepspeed":
             chosen = [chosen, *self.run.zero_precision()][-1]
@@ -94,7 +91,6 @@ class Arguments:
         return {**dict.fromkeys(AUTO, "auto"), **precision, "zero_optimization": zero}
 
     def fsdp(self) -> Settings:
-        """`fsdp` and `fsdp_config`."""
         run, release, strategy = self.run, self.run.targets.transformers, self.run.strategy.name
         if self.version == 2 and "version" not in self.known.fsdp_keys:
             raise BadConversionError(f"the Trainer of transformers {release} has no FSDP2")

@@ -4,11 +4,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ..model_convert import ConvertReport, Note, ordered
+from ..model_convert import ConvertReport, ordered
 from .characters import visible
 from .redact import redact
 
 FORMAT_VERSION = 1
+FIELDS = ("path", "kind", "to", "verdict", "equivalent", "result", "text")
 
 
 def convert_data(report: ConvertReport) -> dict[str, Any]:
@@ -16,13 +17,7 @@ def convert_data(report: ConvertReport) -> dict[str, Any]:
     return {
         "version": FORMAT_VERSION,
         "targets": dict(report.targets.items()),
-        "path": report.path,
-        "kind": report.kind,
-        "to": report.to,
-        "verdict": report.verdict,
-        "equivalent": report.equivalent,
-        "result": report.result,
-        "text": report.text,
+        **{name: getattr(report, name) for name in FIELDS},
         "notes": [{**note._asdict(), "message": redact(note.message)} for note in ordered(report.notes)],
         "findings": [
             {"path": path, "code": one.code, "line": one.place.line, "message": redact(one.message)}
@@ -44,20 +39,15 @@ def note_lines(report: ConvertReport) -> Iterator[str]:
     elif report.verdict == "unreadable":
         yield f"{report.path}: not converted, because it cannot be judged"
     for note in ordered(report.notes):
-        yield note_line(report, note)
+        place = report.path + (f":{note.line}" if note.line else "")
+        yield f"{place}: {note.status}: {visible(redact(f'{note.setting}: {note.message}'))}"
     if report.text:
         yield summary(report)
-
-
-def note_line(report: ConvertReport, note: Note) -> str:
-    place = report.path + (f":{note.line}" if note.line else "")
-    return f"{place}: {note.status}: {visible(redact(f'{note.setting}: {note.message}'))}"
 
 
 def summary(report: ConvertReport) -> str:
     if report.verdict == "unchanged":
         return f"{report.path}: nothing to convert"
-    if report.equivalent:
-        given = ", once what is open is given" if any(note.status == "open" for note in report.notes) else ""
-        return f"{report.path}: converted; the run is the same{given}"
-    return f"{report.path}: converted; the run is the same but for what is said above"
+    given = ", once what is open is given" if any(note.status == "open" for note in report.notes) else ""
+    given = given if report.equivalent else " but for what is said above"
+    return f"{report.path}: converted; the run is the same{given}"
