@@ -8,9 +8,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from tests.mcp_calls import SERVER
+from tests.mcp_calls import CLEAN, SERVER
 
 PATIENCE = 60  # seconds for an answer on a busy machine
 HANDSHAKE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "wire", "version": "1"}}
@@ -99,3 +100,14 @@ def wire(command: Sequence[str] = (), **options: Any) -> Iterator[Wire]:
         for stream in (process.stdin, process.stdout, process.stderr):
             with contextlib.suppress(OSError):
                 stream.close() if stream else None
+
+
+def skill_of(command: Sequence[str | Path], **options: Any) -> dict[str, Any]:
+    """Start a server, have it judge a config, and give the entry of its skill."""
+    with wire([str(part) for part in command], **options) as server:
+        server.start()
+        assert server.call("validate_config", config=CLEAN)["verdict"] == "accepted"
+        assert server.call("lookup_reference", query="FSD001")["total"] > 0
+        (entry,) = server.ask("skills/list")["result"]["skills"]
+    found: dict[str, Any] = entry
+    return found

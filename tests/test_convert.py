@@ -62,8 +62,10 @@ JSON: dict[str, Any] = {
 }
 
 
-def convert(text: str, to: str, release: str = "1.15.0", deepspeed: str | None = None, **targets: str) -> ConvertReport:
-    options = api.Options(api.default_targets()._replace(accelerate=release, **targets))
+def convert(
+    text: str, to: str, release: str = "1.15.0", deepspeed: str | None = None, kind: Any = None, **targets: str
+) -> ConvertReport:
+    options = api.Options(api.default_targets()._replace(accelerate=release, **targets), kind=kind)
     return api.convert_text(text, to, options, deepspeed=deepspeed)
 
 
@@ -213,15 +215,14 @@ def call_of(code: str, name: str) -> dict[str, Any]:
 
 
 def test_code_says_what_the_launcher_would() -> None:
-    report = convert(fsdp1(fsdp_transformer_layer_cls_to_wrap="LlamaDecoderLayer,Conv"), "python")
-    assert "torchrun --nproc_per_node 8" in report.text.splitlines()[0]
-    assert call_of(report.text, "FullyShardedDataParallelPlugin") == {
+    text = convert(fsdp1(fsdp_transformer_layer_cls_to_wrap="LlamaDecoderLayer,Conv"), "python").text
+    assert "torchrun --nproc_per_node 8" in text.splitlines()[0]
+    assert call_of(text, "FullyShardedDataParallelPlugin") == {
         "sharding_strategy": "FULL_SHARD",
         "backward_prefetch": "BACKWARD_PRE",
         "auto_wrap_policy": "transformer_based_wrap",
         "transformer_cls_names_to_wrap": ["LlamaDecoderLayer", "Conv"],
-        "sync_module_states": True,
-        "use_orig_params": True,
+        **dict.fromkeys(["sync_module_states", "use_orig_params"], True),
         "cpu_ram_efficient_loading": True,  # on in the launcher, off in the plugin
     }
 
@@ -254,8 +255,7 @@ def test_training_arguments(text: str, transformers: str, expected: dict[str, An
 
 
 def test_a_deepspeed_file_alone() -> None:
-    options = api.Options(api.default_targets(), kind="deepspeed")
-    report = api.convert_text(json.dumps(JSON), "fsdp2", options)
+    report = convert(json.dumps(JSON), "fsdp2", kind="deepspeed")
     assert yaml.safe_load(report.text)["fsdp_config"]["fsdp_reshard_after_forward"] is False
     assert {note.status for note in report.notes} == {"same", "changed", "lost", "open"}
 

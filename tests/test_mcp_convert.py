@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from mcp_server.app import answered
 from tests.mcp_calls import text_of
+from tests.tables import table
 from tests.test_convert import FILE, FSDP1, JSON, convert
 
 
@@ -25,18 +26,19 @@ def test_the_tool_says_the_same_and_keeps_to_its_budget(to: str, padding: str) -
     assert bool(short["text"]) or "detail full" in short["summary"]
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"config": FSDP1, "to": "fsdp3"}, "write fsdp (of fsdp2, fsdp"),
-        ({"config": "run.yaml", "to": "fsdp2"}, "config is the name of a file"),
-        ({"config": FILE, "to": "fsdp"}, "config names the DeepSpeed file ds.json: give it too"),
-        ({"config": "x", "to": "fsdp2"}, "cannot be judged"),
-        ({"config": FSDP1 + "no_such_key: 1\n", "to": "fsdp2"}, "refused as it is"),
-    ],
+@table(
+    """config, to, said
+FSDP1, fsdp3, 'write fsdp (of fsdp2, fsdp'
+run.yaml, fsdp2, config is the name of a file
+FILE, fsdp, 'config names the DeepSpeed file ds.json: give it too'
+x, fsdp2, cannot be judged
+TYPO, fsdp2, refused as it is""",
+    FSDP1=FSDP1,
+    FILE=FILE,
+    TYPO=FSDP1 + "no_such_key: 1\n",
 )
-def test_the_tool_refuses(given: dict[str, Any], said: str) -> None:
-    found = answer(**given)
+def test_the_tool_refuses(config: str, to: str, said: str) -> None:
+    found = answer(config=config, to=to)
     assert said in found.get("error", found.get("summary", ""))
 
 

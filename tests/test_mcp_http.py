@@ -1,5 +1,6 @@
 """Streamable HTTP: who is let in, what is refused, and several workers behind one address."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -7,7 +8,6 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import anyio
@@ -15,14 +15,13 @@ import pytest
 from mcp.client import Client
 from mcp_server import http_app
 from tests.conformance.running import serving
-from tests.mcp_calls import ACCELERATE, MODES, call, refused
+from tests.mcp_calls import ACCELERATE, MODES, ROOT, call, refused
 from tests.tables import table
 
 from distributed_training_backends.about import NAME, VERSION
 
-ROOT = Path(__file__).resolve().parent.parent
 JSON = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+PING = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}'
 pytestmark = pytest.mark.anyio
 
 
@@ -32,23 +31,18 @@ def address() -> Iterator[str]:
         yield found
 
 
-def request(
-    address: str, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes | None = None
-) -> tuple[int, str]:
+def request(address: str, method: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> tuple[int, bytes]:
     """(status, body) of one request on a connection of its own."""
-    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=60)
-    try:
-        connection.request(method, path, body, dict(headers or {}))
+    with contextlib.closing(http.client.HTTPConnection(urlsplit(address).netloc, timeout=60)) as connection:
+        connection.request(method, path, body, dict(headers))
         answer = connection.getresponse()
-        return answer.status, answer.read().decode("utf-8", "replace")
-    finally:
-        connection.close()
+        return answer.status, answer.read()
 
 
 def ping(address: str, **headers: str) -> int:
     """The status of a ping with such headers."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return request(address, "POST", "/mcp", {**JSON, **named}, json.dumps(PING).encode())[0]
+    return request(address, "POST", "/mcp", {**JSON, **named}, PING)[0]
 
 
 def test_health_says_who_is_there_under_every_name(address: str) -> None:
@@ -83,7 +77,7 @@ def test_what_is_no_request_is_refused(address: str) -> None:
 
 def test_no_stream_is_held_open(address: str) -> None:
     assert request(address, "GET", "/mcp", {"Accept": "text/event-stream"})[0] == 405
-    assert request(address, "GET", "/elsewhere")[0] == 404
+    assert request(address, "GET", "/elsewhere", {})[0] == 404
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -105,16 +99,14 @@ def team_command() -> tuple[list[str], dict[str, str]]:
     """The README's line for a server that a team shares: (command, environment)."""
     (line,) = re.findall(r"^((?:DTB_\S+ )?uvicorn .*--workers 2.*)$", (ROOT / "README.md").read_text("utf-8"), re.M)
     words = shlex.split(line)
-    environment = dict(word.split("=", 1) for word in words if "=" in word and word.startswith("DTB_"))
-    command = [word for word in words if not word.startswith("DTB_")]
-    assert command[0] == "uvicorn"
-    return [sys.executable, "-m", *command], environment
+    start = words.index("uvicorn")
+    return [sys.executable, "-m", *words[start:]], dict(word.split("=", 1) for word in words[:start])
 
 
 async def test_two_workers_are_like_one() -> None:
     command, settings = team_command()
-    command[command.index("--port") + 1] = "PORT"
-    command[command.index("--host") + 1] = "127.0.0.1"
+    for option, value in (("--port", "PORT"), ("--host", "127.0.0.1")):
+        command[command.index(option) + 1] = value
     environment = {**os.environ, **settings, "PYTHONPATH": str(ROOT / "scripts")}
     with serving(command, cwd=ROOT.parent, env=environment) as address:
         assert ping(address, Host=settings["DTB_ALLOWED_HOSTS"].split(",")[0]) == 200
@@ -123,8 +115,7 @@ async def test_two_workers_are_like_one() -> None:
         async def ask(mode: str) -> None:
             async with Client(f"{address}/mcp", mode=mode) as client:
                 for _ in range(3):
-                    answer = await call(client, "validate_config", {"config": ACCELERATE})
-                    assert answer["verdict"] == "rejected"
+                    assert (await call(client, "validate_config", {"config": ACCELERATE}))["verdict"] == "rejected"
 
         async with anyio.create_task_group() as group:
             for mode in (*MODES, *MODES, *MODES):

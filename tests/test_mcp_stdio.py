@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.manifests import COMMAND
 from tests.mcp_calls import CLEAN, DEEPSPEED, SERVER
-from tests.mcp_wire import PATIENCE, Wire, wire
+from tests.mcp_wire import PATIENCE, Wire, skill_of, wire
 from tests.tables import table
 
 from distributed_training_backends.about import NAME, VERSION
@@ -236,6 +236,4 @@ def test_it_runs_from_anywhere_and_through_a_link(tmp_path: Path) -> None:
     link.parent.mkdir()
     link.symlink_to(SERVER.parent.parent)
     for flags in ([], ["-I"]):
-        with wire([sys.executable, *flags, str(link / "mcp_server" / "server.py")], cwd=tmp_path) as server:
-            server.start()
-            assert server.call("lookup_reference", query="FSD001")["total"]
+        assert skill_of([sys.executable, *flags, link / "mcp_server" / "server.py"], cwd=tmp_path)

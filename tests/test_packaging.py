@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from tests.conformance.running import serving
 from tests.manifests import COMMAND, ROOT, read, shown
-from tests.mcp_calls import CLEAN, TOUR
-from tests.mcp_wire import wire
+from tests.mcp_calls import TOUR
+from tests.mcp_wire import skill_of
 
 from distributed_training_backends import skill
 from distributed_training_backends.about import NAME, VERSION
@@ -260,14 +260,8 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def answers(command: Sequence[str | Path], folder: Path, **environment: str) -> dict[str, Any]:
-    """Start a server, have it judge a config, and give the entry of its skill."""
-    with wire([str(part) for part in command], cwd=folder, env={**PLAIN, **environment}) as server:
-        server.start()
-        assert server.call("validate_config", config=CLEAN)["verdict"] == "accepted"
-        assert server.call("lookup_reference", query="FSD001")["total"] > 0
-        (entry,) = server.ask("skills/list")["result"]["skills"]
-    found: dict[str, Any] = entry
-    return found
+    """The skill of a server in an environment without settings of Python."""
+    return skill_of(command, cwd=folder, env={**PLAIN, **environment})
 
 
 @installs
