@@ -8,7 +8,7 @@ import os
 import pytest
 from tests.oracle import environment
 from tests.oracle.client import Answer, Oracle
-from tests.test_rules_python import ALONE, DDP, DEEPSPEED, FSDP1, FSDP2, HEAD, OFFLOAD, RELEASES, SIZES, TABLE
+from tests.test_rules_python import ALONE, DDP, DEEPSPEED, EIGHT, FSDP1, FSDP2, HEAD, OFFLOAD, RELEASES, SIZES, TABLE
 
 pytestmark = pytest.mark.skipif(os.environ.get("DTB_ORACLE") != "1", reason="asks the real libraries (DTB_ORACLE=1)")
 TOLD = "\nraise KeyError(f'{a.distributed_type.value} {a.mixed_precision} {a.gradient_accumulation_steps}')"
@@ -20,11 +20,7 @@ WINNERS = [
     ("a = Accelerator(deepspeed_plugin=DeepSpeedPlugin(zero_stage=3))", FSDP2, "DEEPSPEED no 1"),
     ("a = Accelerator(mixed_precision='fp16')", DDP, "MULTI_GPU fp16 1"),
     ("a = Accelerator(gradient_accumulation_steps=4)", DDP, "MULTI_GPU bf16 4"),
-    (
-        "a = Accelerator(gradient_accumulation_steps=4)",
-        f"{DEEPSPEED}  gradient_accumulation_steps: 8\n",
-        "DEEPSPEED bf16 8",
-    ),
+    ("a = Accelerator(gradient_accumulation_steps=4)", EIGHT, "DEEPSPEED bf16 8"),
 ]
 REFUSED = [
     (OFFLOAD, FSDP1, True),

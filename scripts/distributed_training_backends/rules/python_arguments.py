@@ -35,7 +35,7 @@ def renaming(at: At, name: str) -> Repair:
     return Repair(f"rename to {name}", (step,), Applicability.UNSAFE)
 
 
-@rule("PYS001", "unknown-argument", error="*")
+@rule("PYS001", error="*")
 def unknown_argument(script: Script) -> Iterator[Hit]:
     """An argument that a class of Accelerate never had.
 
@@ -80,7 +80,7 @@ def misnamed(call: Call, name: str) -> Hit:
     return Hit(at, text + did_you_mean(near), renaming(at, near) if near else None)
 
 
-@rule("PYS002", "argument-of-another-release", error="*")
+@rule("PYS002", error="*")
 def argument_of_another_release(script: Script) -> Iterator[Hit]:
     """An argument that the class has in other releases of Accelerate, but not in this one.
 
@@ -99,7 +99,7 @@ def argument_of_another_release(script: Script) -> Iterator[Hit]:
                 yield weighed(call, Hit(call.at(name, "key"), text))
 
 
-@rule("PYS003", "class-of-another-release", error="*")
+@rule("PYS003", error="*")
 def class_of_another_release(script: Script) -> Iterator[Hit]:
     """A class or function of Accelerate that this release does not have.
 
@@ -125,7 +125,7 @@ def class_spans(owner: str) -> list[tuple[str, str | None]]:
     return [(releases[0], None if last == knowledge.RELEASES[-1] else last)]
 
 
-@rule("PYS004", "arguments-do-not-fit", error="*")
+@rule("PYS004", error="*")
 def arguments_do_not_fit(script: Script) -> Iterator[Hit]:
     """A call without an argument that the class needs, or with more of them than it takes.
 
@@ -137,24 +137,17 @@ def arguments_do_not_fit(script: Script) -> Iterator[Hit]:
         if "." in call.name or call.open:
             continue
         known = len(positional(call.name, script.release))
-        missing = [
-            name
-            for name, item in call.parameters.items()
-            if item.required and name not in call.given and len(call.positional) <= known
-        ]
-        if missing:
-            text = f"{call.name} needs {' and '.join(missing)}, which the call does not give"
+        needed = [name for name, item in call.parameters.items() if item.required and name not in call.given]
+        if needed and len(call.positional) <= known:
+            text = f"{call.name} needs {' and '.join(needed)}, which the call does not give"
             yield weighed(call, Hit(call.at(), text))
-        if not has_varying(call) and len(call.positional) > len(call.parameters):
+        varying = any(name.startswith("*") for name in call.parameters)
+        if not varying and len(call.positional) > len(call.parameters):
             text = f"{call.name} takes {len(call.parameters)} arguments, and the call has {len(call.positional)}"
             yield weighed(call, Hit(call.at(), text))
 
 
-def has_varying(call: Call) -> bool:
-    return any(name.startswith("*") for name in call.parameters)
-
-
-@rule("PYS005", "member-of-another-release", error="*")
+@rule("PYS005", error="*")
 def member_of_another_release(script: Script) -> Iterator[Hit]:
     """A member of one of Accelerate's enumerations that this release does not have.
 

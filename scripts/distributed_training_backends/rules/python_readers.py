@@ -93,9 +93,8 @@ def read_trackers(_row: Row, value: Any, call: Call) -> Reading:
 
 def read_list(row: Row, value: Any, call: Call) -> Reading:
     words = words_of(row, call)
-    if isinstance(value, list) and any(type(one) is str and one not in words for one in value):
-        return Reading(f"a list of {listing(words)}")
-    return TAKEN
+    wrong = isinstance(value, list) and any(type(one) is str and one not in words for one in value)
+    return Reading(f"a list of {listing(words)}") if wrong else TAKEN
 
 
 def read_whole(_row: Row, value: Any, _call: Call) -> Reading:
@@ -155,15 +154,7 @@ def read_attention(_row: Row, value: Any, call: Call) -> Reading:
     return Reading(listing(built_in) + (", nor a flash-attn kernel of the hub" if hub else ""), near(value, built_in))
 
 
+_ALL = (read_words, read_allowed, read_trackers, read_list, read_whole, read_integer, read_truth, read_object)
 READERS: Mapping[str, Callable[[Row, Any, Call], Reading]] = {
-    "words": read_words,
-    "allowed": read_allowed,
-    "trackers": read_trackers,
-    "list": read_list,
-    "whole": read_whole,
-    "integer": read_integer,
-    "truth": read_truth,
-    "object": read_object,
-    "precision": read_precision,
-    "attention": read_attention,
+    one.__name__.removeprefix("read_"): one for one in (*_ALL, read_precision, read_attention)
 }

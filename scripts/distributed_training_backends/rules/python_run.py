@@ -18,6 +18,7 @@ RECIPES = frozenset({"AORecipeKwargs", "FP8RecipeKwargs", "MSAMPRecipeKwargs", "
 HANDLERS = RECIPES | {"AutocastKwargs", DDP, "GradScalerKwargs", "InitProcessGroupKwargs", "ProfileKwargs"}
 NAMES = {"deepspeed": "DeepSpeed", "fsdp": "FSDP", "megatron": "Megatron-LM"}
 WITH_FOLDER = ("tensorboard", "aim")
+FOLDERS = ("project_dir", "logging_dir")
 
 
 def handlers(call: Call) -> list[Any]:
@@ -25,7 +26,7 @@ def handlers(call: Call) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-@rule("PYS013", "handlers-refused", error="*")
+@rule("PYS013", error="*")
 def handlers_refused(script: Script) -> Iterator[Hit]:
     """`kwargs_handlers` is no list, holds something that is no handler, or one of them twice.
 
@@ -63,7 +64,7 @@ def wrong_handlers(found: list[Any], release: str) -> Iterator[str]:
             yield f"kwargs_handlers holds {name} twice"
 
 
-@rule("PYS014", "recipe-without-fp8", error="0.30.0..")
+@rule("PYS014", error="0.30.0..")
 def recipe_without_fp8(script: Script) -> Iterator[Hit]:
     """A recipe for FP8 beside another precision.
 
@@ -83,7 +84,7 @@ def recipe_without_fp8(script: Script) -> Iterator[Hit]:
             yield weighed(call, hit, unless)
 
 
-@rule("PYS015", "tracker-without-folder", error="*")
+@rule("PYS015", error="*")
 def tracker_without_folder(script: Script) -> Iterator[Hit]:
     """A tracker that writes files, without a folder to write them to.
 
@@ -100,15 +101,13 @@ def tracker_without_folder(script: Script) -> Iterator[Hit]:
 
 
 def may_have_folder(call: Call, script: Script) -> bool:
-    if any(call.given.get(name) is not None for name in ("project_dir", "logging_dir")):
-        return True
     made = script.made_by(call.given.get("project_config"))
     if made is None:
-        return call.given.get("project_config") is not None
-    return made.open or any(made.given.get(name) is not None for name in ("project_dir", "logging_dir"))
+        return any(call.given.get(name) is not None for name in (*FOLDERS, "project_config"))
+    return made.open or any(one.given.get(name) is not None for one in (call, made) for name in FOLDERS)
 
 
-@rule("PYS016", "context-parallel-without-fsdp2", error="1.10.0..")
+@rule("PYS016", error="1.10.0..")
 def context_parallel_without_fsdp2(script: Script) -> Iterator[Hit]:
     """`cp_size` above 1 without a plugin of FSDP2.
 
@@ -132,7 +131,7 @@ def context_parallel_without_fsdp2(script: Script) -> Iterator[Hit]:
             yield weighed(call, Hit(call.at("parallelism_config"), text), unless)
 
 
-@rule("PYS030", "saved-by-one-process", warning="*")
+@rule("PYS030", warning="*")
 def saved_by_one_process(script: Script) -> Iterator[Hit]:
     """`save_state`, `save_model` or `get_state_dict` where only the main process comes.
 
@@ -159,7 +158,7 @@ def zero_stage(script: Script) -> Any:
     return script.launch.value("zero_stage") if script.launch else OPEN
 
 
-@rule("PYS031", "local-sgd-refused", error="*")
+@rule("PYS031", error="*")
 def local_sgd_refused(script: Script) -> Iterator[Hit]:
     """Local SGD with models that FSDP, DeepSpeed or Megatron-LM wraps.
 
@@ -173,7 +172,7 @@ def local_sgd_refused(script: Script) -> Iterator[Hit]:
             yield weighed(call, Hit(call.at(), text, related=related))
 
 
-@rule("PYS032", "handler-ignored", warning="*")
+@rule("PYS032", warning="*")
 def handler_ignored(script: Script) -> Iterator[Hit]:
     """Settings of DDP where FSDP, DeepSpeed or Megatron-LM wraps the model.
 
@@ -188,7 +187,7 @@ def handler_ignored(script: Script) -> Iterator[Hit]:
                 yield Hit(made.at(), text.replace("have", "has") if len(made.given) == 1 else text)
 
 
-@rule("PYS033", "prepare-refused", error="*")
+@rule("PYS033", error="*")
 def prepare_refused(script: Script) -> Iterator[Hit]:
     """A call of `prepare` with models that the backend does not take together.
 

@@ -27,7 +27,7 @@ def written(value: Any) -> str:
     return repr(value)
 
 
-@rule("PYS010", "argument-value", error="*")
+@rule("PYS010", error="*")
 def argument_value(script: Script) -> Iterator[Hit]:
     """A value that a class of Accelerate refuses.
 
@@ -50,7 +50,7 @@ def refusals(row: Row, call: Call, refusal: str) -> Iterator[Hit]:
         return
     found = read(row, call.given[name], call)
     if found.expected:
-        if found.expected and row.get("null") == "refused":
+        if row.get("null") == "refused":
             unless = [*unless, *variables(call, name)]
         yield weighed(call, misread(call, name, found, refusal), unless)
 
@@ -80,7 +80,7 @@ def misfits(call: Call) -> Iterator[Hit]:
             yield weighed(call, misread(call, name, Reading(expected), f"accelerate {call.script.release} refuses it"))
 
 
-@rule("PYS011", "not-the-object", error="*")
+@rule("PYS011", error="*")
 def not_the_object(script: Script) -> Iterator[Hit]:
     """A mapping, a text or another object where a plugin is meant.
 
@@ -109,7 +109,7 @@ def fits(row: Row, value: Any, script: Script) -> bool:
     return isinstance(value, Symbol)
 
 
-@rule("PYS012", "refused-together", error="*")
+@rule("PYS012", error="*")
 def refused_together(script: Script) -> Iterator[Hit]:
     """Arguments that a class of Accelerate refuses together.
 
@@ -128,7 +128,7 @@ def takes_all(call: Call, row: Row) -> bool:
     return all(name in call.parameters for name in row["when"])
 
 
-@rule("PYS020", "argument-without-effect", warning="*")
+@rule("PYS020", warning="*")
 def argument_without_effect(script: Script) -> Iterator[Hit]:
     """An argument that Accelerate overrules, or does not look at.
 
@@ -146,7 +146,7 @@ def argument_without_effect(script: Script) -> Iterator[Hit]:
             yield Hit(call.at(name), text)
 
 
-@rule("PYS021", "refused-later", warning="*")
+@rule("PYS021", warning="*")
 def refused_later(script: Script) -> Iterator[Hit]:
     """A value that the class takes and that is refused when it is used.
 
@@ -160,7 +160,7 @@ def refused_later(script: Script) -> Iterator[Hit]:
                 yield hit if hit.severity else hit._replace(severity=Severity.WARNING)
 
 
-@rule("PYS022", "deprecated-argument", info="*")
+@rule("PYS022", info="*")
 def deprecated_argument(script: Script) -> Iterator[Hit]:
     """A class or an argument that still works and has a successor.
 

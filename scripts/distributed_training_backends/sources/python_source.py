@@ -15,6 +15,7 @@ import sys
 import warnings
 from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any
 
 from ..knowledge import history
@@ -24,7 +25,7 @@ from .limits import LimitError, too_deep
 from .notebook import Code, blanked, notebook
 from .python_scopes import Scope, Seen, Walk, dotted_name, followed
 from .python_shapes import shape
-from .python_values import Made, Symbol, Values, keywords
+from .python_values import Made, Symbol, Values
 
 METHODS = frozenset({"prepare", "save_state", "load_state", "save_model", "accumulate", "get_state_dict"})
 _ROOTS = r"accelerate|transformers|trl|sentence_transformers"
@@ -66,52 +67,38 @@ def _tree(text: str) -> ast.Module:
 
 def _refusal(code: Code, error: SyntaxError) -> LimitError:
     line = error.lineno or 1
+    where = f"line {line}"
     if code.places is not None:
-        starts = line_starts(code.text)
-        where = f"line {line} of its code cells, {starts and _line(code.text, starts, line).strip()[:60]!r}"
-    else:
-        where = f"line {line}"
+        where += f" of its code cells, {''.join(lines_of(code.text)[line - 1 : line]).strip()[:60]!r}"
     python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
     old = "; it looks like Python 2" if "Missing parentheses" in str(error.msg) else ""
     return LimitError("python-syntax", f"it cannot be parsed: {where}: {error.msg} ({python}){old}")
 
 
-def line_starts(text: str) -> list[int]:
-    return [0, *(found.end() for found in re.finditer(r"\r\n?|\n", text))]
-
-
-def _line(text: str, starts: list[int], number: int) -> str:
-    end = starts[number] if number < len(starts) else len(text)
-    return text[starts[number - 1] : end] if number <= len(starts) else ""
+def lines_of(text: str) -> list[str]:
+    return re.split(r"(?<=\n)|(?<=\r)(?!\n)", text)
 
 
 class Positions:
     """From the lines and bytes that `ast` counts to code points of the file."""
 
     def __init__(self, code: Code) -> None:
-        self.code = code
-        self.starts = line_starts(code.text)
+        self.code, self.lines = code, lines_of(code.text)
+        self.starts = [0, *accumulate(map(len, self.lines))]
         self._bytes: dict[int, list[int]] = {}
 
     def offset(self, line: int, column: int) -> int:
         start = self.starts[line - 1]
         if line not in self._bytes:
-            text = _line(self.code.text, self.starts, line)
-            self._bytes[line] = [] if text.isascii() else list(_byte_places(text))
+            text = self.lines[line - 1]
+            sizes = (len(character.encode("utf-8", "surrogatepass")) for character in text)
+            self._bytes[line] = [] if text.isascii() else [0, *accumulate(sizes)]
         places = self._bytes[line]
         return start + (bisect_right(places, column) - 1 if places else column)
 
     def extent(self, node: Any) -> Extent:
         start = self.offset(node.lineno, node.col_offset)
         return self.code.extent(start, self.offset(node.end_lineno, node.end_col_offset))
-
-
-def _byte_places(line: str) -> Iterator[int]:
-    place = 0
-    for character in line:
-        yield place
-        place += len(character.encode("utf-8", "surrogatepass"))
-    yield place
 
 
 class _Reader:
@@ -136,7 +123,7 @@ class _Reader:
     def _name(self, seen: Seen) -> tuple[str, str] | None:
         function = seen.node.func if isinstance(seen.node, ast.Call) else seen.node
         dotted = dotted_name(function, seen.scope)
-        root, _, name = dotted.partition(".")[0], "", dotted.rpartition(".")[2]
+        root, name = dotted.partition(".")[0], dotted.rpartition(".")[2]
         if root == "accelerate" and name in self.known:
             return root, name
         if dotted:
@@ -146,11 +133,9 @@ class _Reader:
             return self._unbound(function.id)
         if isinstance(function, ast.Name) and function.id in self.relatives:
             return "", function.id
-        if isinstance(function, ast.Attribute) and function.attr in METHODS:
-            return (
-                ("accelerate", f"Accelerator.{function.attr}") if self._is_accelerator(function.value, seen) else None
-            )
-        return None
+        if not isinstance(function, ast.Attribute) or function.attr not in METHODS:
+            return None
+        return ("accelerate", f"Accelerator.{function.attr}") if self._is_accelerator(function.value, seen) else None
 
     def _unbound(self, name: str) -> tuple[str, str] | None:
         """A name that the text does not bind: of `from accelerate import *`, or a part of a script."""
@@ -179,7 +164,7 @@ class _Reader:
         ]
         for number, item in enumerate(node.args):
             self.values.note((*base, "positional", number), item)
-        arguments, known = self._arguments(node, seen, (*base, "arguments"))
+        arguments, known = self.values.keywords(node, seen.scope, (*base, "arguments"))
         shapes = [shape(item, seen.scope, self.modules) for item in node.args] if name.endswith(".prepare") else []
         return {
             "name": name,
@@ -191,20 +176,6 @@ class _Reader:
             "conditional": seen.guard.conditional,
             "shapes": shapes,
         }
-
-    def _arguments(self, node: ast.Call, seen: Seen, base: tuple[str | int, ...]) -> tuple[dict[str, Any], bool]:
-        """The keywords of a call, those of a known mapping behind two stars too, and whether that is all of them."""
-        found: dict[str, Any] = {}
-        complete = True
-        for keyword, key in keywords(node, self.extent):
-            if keyword.arg is None:
-                more = self.values.value(keyword.value, seen.scope, base)
-                complete = complete and isinstance(more, dict)
-                found |= more if isinstance(more, dict) else {}
-                continue
-            self.values.note((*base, keyword.arg), keyword.value, key)
-            found[keyword.arg] = self.values.value(keyword.value, seen.scope, (*base, keyword.arg))
-        return found, complete
 
     def _members(self) -> Iterator[dict[str, Any]]:
         place = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from ..model import Extent, Pointer
@@ -124,21 +124,25 @@ class Values:
     def _call(self, node: ast.Call, scope: Scope, pointer: Pointer, depth: int) -> Any:
         if node in self.calls:
             return self.calls[node]
-        if isinstance(node.func, ast.Name) and node.func.id == "dict" and not node.args and not scope.bindings("dict"):
-            found: dict[str, Any] = {}
-            for keyword, key in keywords(node, self.extent):
-                if keyword.arg is None:
-                    return OPEN
-                self.note((*pointer, keyword.arg), keyword.value, key)
-                found[keyword.arg] = self.value(keyword.value, scope, (*pointer, keyword.arg), depth + 1)
-            return found
+        named = isinstance(node.func, ast.Name) and node.func.id == "dict" and all(one.arg for one in node.keywords)
+        if named and not node.args and not scope.bindings("dict"):
+            return self.keywords(node, scope, pointer, depth + 1)[0]
         return OPEN
 
-
-def keywords(node: ast.Call, extent: Callable[[ast.AST], Extent]) -> Iterator[tuple[ast.keyword, Extent]]:
-    for keyword in node.keywords:
-        start = extent(keyword).start
-        yield keyword, Extent(start, start + len(keyword.arg or "**"))
+    def keywords(self, node: ast.Call, scope: Scope, base: Pointer, depth: int = 0) -> tuple[dict[str, Any], bool]:
+        """The keywords of a call, those of a known mapping behind two stars too, and whether that is all of them."""
+        found: dict[str, Any] = {}
+        complete = True
+        for one in node.keywords:
+            pointer = base if one.arg is None else (*base, one.arg)
+            if one.arg is not None:
+                start = self.extent(one).start
+                self.note(pointer, one.value, Extent(start, start + len(one.arg)))
+            value = self.value(one.value, scope, pointer, depth)
+            if one.arg is None:
+                complete = complete and isinstance(value, dict)
+            found |= {one.arg: value} if one.arg is not None else value if isinstance(value, dict) else {}
+        return found, complete
 
 
 def is_changed(step: tuple[ast.expr, Scope]) -> bool:
