@@ -20,8 +20,7 @@ def call(given: Arguments) -> Answer:
     for name in ("config", "deepspeed_config"):
         if FILE.fullmatch(given.get(name, "")):
             raise CallError(f"{name} is the name of a file, and this tool reads no files; pass the text in the file")
-    context = api.Context(num_processes=given.get("num_processes"))
-    options = api.Options(targets_from(given), context)
+    options = api.Options(targets_from(given), api.Context(num_processes=given.get("num_processes")))
     try:
         report = api.convert_text(given["config"], given["to"], options, deepspeed=given.get("deepspeed_config"))
     except BadConversionError as error:
@@ -31,23 +30,27 @@ def call(given: Arguments) -> Answer:
 
 def shaped(report: ConvertReport, detail: str) -> Answer:
     data = convert_data(report)
-    room = ROOM[detail] - len(data["text"].encode("utf-8", "replace"))
+    room = ROOM[detail] - size(data["text"])
+    whole_text = room >= 0
     told = [entry(note, detail) for note in data["notes"] if detail == "full" or note["status"] != "same"]
     told += [entry({"status": "rejected", "setting": one.pop("code"), **one}, detail) for one in data["findings"]]
     notes: list[Any] = []
     for note in told:
-        room -= len(compact(note).encode("utf-8", "replace")) + 1
+        room -= size(compact(note)) + 1
         if room < 0 and notes:
             break
         notes.append(note)
     said = [said_of(report)]
     if len(notes) < len(told):
         said.append(f"{len(told) - len(notes)} more notes: detail full gives them.")
-    whole_text = len(data["text"].encode("utf-8", "replace")) <= ROOM[detail]
     if not whole_text:
         said.append("The text is long: detail full gives it." if detail == "concise" else "The text is too long.")
     head = {"summary": " ".join(said), "verdict": data["verdict"], "equivalent": data["equivalent"]}
     return {**head, "kind": data["result"], "text": data["text"] if whole_text else "", "notes": notes}
+
+
+def size(said: str) -> int:
+    return len(said.encode("utf-8", "replace"))
 
 
 def said_of(report: ConvertReport) -> str:
@@ -58,10 +61,9 @@ def said_of(report: ConvertReport) -> str:
 
 
 def entry(note: dict[str, Any], detail: str) -> dict[str, Any]:
-    shown = {name: note[name] for name in ("status", "setting", "message")}
-    if detail == "concise":
-        shown["message"] = shown["message"][:LONGEST]
-    return {**shown, **({"line": note["line"]} if note["line"] else {})}
+    message = note["message"][: LONGEST if detail == "concise" else None]
+    line = {"line": note["line"]} if note["line"] else {}
+    return {"status": note["status"], "setting": note["setting"], "message": message, **line}
 
 
 TOOL = Tool(
@@ -76,14 +78,12 @@ TOOL = Tool(
         "to": {"type": "string", "enum": list(TARGETS), "description": "fsdp: from DeepSpeed"},
         "deepspeed_config": text(),
         "num_processes": whole(),
-        "accelerate_version": VERSIONS["accelerate_version"],
-        "transformers_version": VERSIONS["transformers_version"],
+        **{name: VERSIONS[name] for name in ("accelerate_version", "transformers_version")},
         "detail": choice("concise", "full"),
     },
     required=("config", "to"),
     answers={
-        "summary": text(),
-        "text": text(),
+        **dict.fromkeys(("summary", "text"), text()),
         "notes": {"type": "array", "items": {"type": "object", "properties": {}}},
     },
     call=call,

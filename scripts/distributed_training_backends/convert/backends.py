@@ -38,8 +38,7 @@ def zero_settings(run: Run) -> Settings:
     """The settings of FSDP that DeepSpeed's come to, with a note on each."""
     yield from sharding(run)
     yield from offload(run)
-    flag = run.value("zero3_init_flag")
-    if flag is not None:
+    if (flag := run.value("zero3_init_flag")) is not None:
         run.tell("same", "zero3_init_flag", f"fsdp_cpu_ram_efficient_loading: {write(flag, 'yaml')}")
         yield "fsdp_cpu_ram_efficient_loading", flag
     path = "zero_optimization.stage3_gather_16bit_weights_on_model_save"

@@ -27,7 +27,9 @@ class Draft:
     def note(self, status: Status, setting: str, message: str, *pointer: str | int) -> None:
         """Say something about a setting, with the line that it had at first."""
         node = self.first.nodes.get(pointer) if pointer else None
-        line = self.first.position((node.key or node.value).start)[0] if node else None
+        self.say(status, setting, message, self.first.position((node.key or node.value).start)[0] if node else None)
+
+    def say(self, status: Status, setting: str, message: str, line: int | None = None) -> None:
         self.notes.append(Note(status, setting, message, line))
 
     def set(self, value: Any, *pointer: str | int) -> None:
@@ -63,7 +65,7 @@ class Draft:
             kept[found.group()] -= 1
             if kept[found.group()] < 0:
                 line = self.first.position(found.start())[0]
-                self.notes.append(Note("lost", "comment", f"went with its entry: {found.group()}", line))
+                self.say("lost", "comment", f"went with its entry: {found.group()}", line)
         return self.document.text
 
 

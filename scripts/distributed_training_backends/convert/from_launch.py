@@ -36,16 +36,13 @@ def to_config(command: Document, config: Document | None, release: str) -> tuple
         draft.set(kind, "distributed_type")
     if config is not None and not launch.uses_parallelism:
         draft.remove("parallelism_config")
-    for name, value in said(line, launch.uses_parallelism, draft):
-        place(draft, name, value, release)
+    place(draft, said(line, launch.uses_parallelism, draft), release)
     if line.open_at is not None and line.open_at != line.script:
-        where = command.place(line.at(line.open_at)).line
-        told = "the shell fills it in: what it holds is not here"
-        draft.notes.append(Note("open", line.text(line.open_at), told, where))
-    for name, value in variables(line, draft):
-        place(draft, name, value, release)
+        told, where = "the shell fills it in: what it holds is not here", command.place(line.at(line.open_at)).line
+        draft.say("open", line.text(line.open_at), told, where)
+    place(draft, variables(line, draft), release)
     if count is OPEN and "num_processes" not in line.given:
-        draft.notes.append(Note("open", "num_processes", "as many as the machine has devices: write how many"))
+        draft.say("open", "num_processes", "as many as the machine has devices: write how many")
     return draft.document, tuple(draft.notes)
 
 
@@ -69,13 +66,13 @@ def said(line: CommandLine, parallel: bool, draft: Draft) -> Settings:
             continue
         flag, where = f"--{name}", line.document.place(line.at(given.flag)).line
         if given.value is OPEN:
-            draft.notes.append(Note("open", name, f"the shell fills it in: write its value, or keep {flag}", where))
+            draft.say("open", name, f"the shell fills it in: write its value, or keep {flag}", where)
         elif name.startswith("parallelism_config_") and not parallel:
-            draft.notes.append(Note("same", name, "without --use_parallelism_config nothing reads it", where))
+            draft.say("same", name, "without --use_parallelism_config nothing reads it", where)
         elif block_of(name) or (name in known.cluster_fields and known.options[name].default is None):
             yield name, given.value
         else:
-            draft.notes.append(Note("open", name, f"no file sets it: keep {flag} on the command line", where))
+            draft.say("open", name, f"no file sets it: keep {flag} on the command line", where)
     if line.value("use_parallelism_config") and not any(name.startswith("parallelism_config_") for name in line.given):
         yield "parallelism_config_dp_replicate_size", 1
 
@@ -88,7 +85,7 @@ def variables(line: CommandLine, draft: Draft) -> Settings:
         if value is not OPEN and option not in ("", "gpu_ids", *line.given):
             yield option, value
         else:
-            draft.notes.append(Note("open", name, f"no file sets it: keep {name} in front of the command"))
+            draft.say("open", name, f"no file sets it: keep {name} in front of the command")
 
 
 def block_of(option: str) -> str | None:
@@ -96,17 +93,15 @@ def block_of(option: str) -> str | None:
     return next((block for block, starts in blocks.items() if option.startswith(tuple(starts))), None)
 
 
-def place(draft: Draft, name: str, value: Any, release: str) -> None:
-    if isinstance(value, tuple):
-        value = [bool(item) for item in value]
-    if isinstance(value, str) and value.lower() in ("true", "false"):
-        value = truth(value)
-    if name == "fsdp_version":
-        value = int(value)
-    block = block_of(name)
-    if block is None:
-        draft.set(value, name)
-        return
+def place(draft: Draft, settings: Settings, release: str) -> None:
+    """Write options where a file has them."""
     known = knowledge.for_release(release)
-    keys = {known.destination(block, key): key for key in entries(draft.document, block)}
-    draft.set(value, block, keys.get(name, name))
+    for name, given in settings:
+        value: Any = list(map(bool, given)) if isinstance(given, tuple) else given
+        if isinstance(value, str) and value.lower() in ("true", "false"):
+            value = truth(value)
+        if name == "fsdp_version":
+            value = int(value)
+        block = block_of(name)
+        keys = {known.destination(block, key): key for key in entries(draft.document, block)} if block else {}
+        draft.set(value, *([block] if block else []), keys.get(name, name))

@@ -1,6 +1,5 @@
 """Plugin objects of a training script as a config file, which starts the same run."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from ..flow.effect import same
@@ -13,7 +12,7 @@ from ..sources.document import OPEN, Document
 from ..sources.python_values import Made, Symbol
 from .draft import Draft, fresh
 from .from_launch import block_of, place, start
-from .plugins import applies, option_of, rows
+from .plugins import Row, applies, option_of, rows
 from .source import Settings, table
 
 TYPES = {"deepspeed_plugin": "DEEPSPEED", "fsdp_plugin": "FSDP", "megatron_lm_plugin": "MEGATRON_LM"}
@@ -69,7 +68,7 @@ class Reader:
                 name = value.name if isinstance(value, Made) else HANDLERS
                 self.note("open", name, "no key says it: it stays in the script", accelerator)
 
-    def plugin(self, row: Mapping[str, Any], call: Call) -> None:
+    def plugin(self, row: Row, call: Call) -> None:
         """The arguments of an object, and what the launcher would set otherwise."""
         if call.open or len(call.given) < len(call.positional):
             self.note("open", call.name, "some of its arguments are not known by name here", call)
@@ -85,7 +84,7 @@ class Reader:
                 self.options[option] = spelled(row, name, value)
         self.options |= dict(self.defaults(row, call))
 
-    def defaults(self, row: Mapping[str, Any], call: Call) -> Settings:
+    def defaults(self, row: Row, call: Call) -> Settings:
         """Options that the launcher would set to something else than the class takes by itself."""
         version = 2 if self.options.get("fsdp_version") == 2 else 1
         defaults = {name: option.default for name, option in self.known.options.items()}
@@ -100,12 +99,12 @@ class Reader:
                 yield option, otherwise
 
 
-def of_argument(name: str) -> Mapping[str, Any]:
+def of_argument(name: str) -> Row:
     """The row of the class that an argument takes; an empty one for other arguments."""
     return next((row for _, row in rows() if row["argument"] == name), {})
 
 
-def spelled(row: Mapping[str, Any], name: str, value: Any) -> Any:
+def spelled(row: Row, name: str, value: Any) -> Any:
     if name in row.get("lists", ()) and isinstance(value, list):
         return ",".join(map(str, value))
     if isinstance(value, Symbol) or name in row.get("lower", ()):
@@ -121,8 +120,8 @@ def to_config(document: Document, targets: Targets) -> tuple[Document, tuple[Not
         raise BadConversionError(f"{document.path} makes {count} Accelerator: one run is converted at a time")
     reader = Reader(script)
     draft = Draft(fresh(document, start(reader.read(found[0]))))
-    for name, value in reader.options.items():
-        if block_of(name) or name in reader.known.cluster_fields:
-            place(draft, name, value, script.release)
+    fields = reader.known.cluster_fields
+    placed = ((name, value) for name, value in reader.options.items() if block_of(name) or name in fields)
+    place(draft, placed, script.release)
     told = "the script does not say how many: write it, or give it at launch"
     return draft.document, (*reader.notes, Note("open", "num_processes", told))

@@ -8,6 +8,7 @@ from ..flow.effect import normal, same
 from ..knowledge.accelerate_api import parameters
 from .source import strategy_named, table
 
+Row = Mapping[str, Any]
 OLDEST = "0.34.0"  # before it FSDP's plugin took torch's own objects instead of names
 
 
@@ -30,25 +31,23 @@ def code(value: Any) -> str:
     return json.dumps(value) if isinstance(value, (str, list)) else repr(value)
 
 
-def rows() -> Iterator[tuple[str, dict[str, Any]]]:
+def rows() -> Iterator[tuple[str, Row]]:
     yield from table("plugins").items()
 
 
-def option_of(row: Mapping[str, Any], field: str) -> str:
+def option_of(row: Row, field: str) -> str:
     found: str = row["fields"].get(field, row["prefix"] + field)
     return found
 
 
-def class_arguments(
-    row: Mapping[str, Any], options: Mapping[str, Any], release: str, owner: str = ""
-) -> dict[str, Any]:
+def class_arguments(row: Row, options: Mapping[str, Any], release: str, owner: str = "") -> dict[str, Any]:
     """The arguments of a class that options come to; what the class of this release does not have is left out."""
     wanted = ((field, option_of(row, field)) for field in parameters(owner or row["class"], release))
     found = {field: argument(row, field, options[option]) for field, option in wanted if option in options}
     return {field: value for field, value in found.items() if value is not None}
 
 
-def argument(row: Mapping[str, Any], field: str, value: Any) -> Any:
+def argument(row: Row, field: str, value: Any) -> Any:
     if field == "sharding_strategy":
         strategy = strategy_named(value)
         return strategy.name if strategy else value
@@ -61,6 +60,6 @@ def argument(row: Mapping[str, Any], field: str, value: Any) -> Any:
     return value.lower() if field in row.get("lower", ()) and isinstance(value, str) else value
 
 
-def applies(row: Mapping[str, Any], field: str, options: Mapping[str, Any], version: int) -> bool:
+def applies(row: Row, field: str, options: Mapping[str, Any], version: int) -> bool:
     only, condition = row.get("only", {}).get(field), row.get("when", {}).get(field)
     return only in (None, version) and (condition is None or same(options.get(condition[0]), condition[1]))

@@ -1,12 +1,12 @@
 """An Accelerate config as plugin objects in the training script."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from ..flow.effect import same
 from ..knowledge.accelerate_api import parameters, sources
 from ..model_convert import BadConversionError
-from .plugins import OLDEST, Name, applies, call, class_arguments, option_of, rows
+from .plugins import OLDEST, Name, Row, applies, call, class_arguments, option_of, rows
 from .source import Run, table
 
 
@@ -28,8 +28,7 @@ class Code:
         self.lines: list[str] = []
 
     def text(self) -> str:
-        given: dict[str, Any] = {}
-        run = self.run
+        run, given = self.run, dict[str, Any]()
         precision, steps = run.value("mixed_precision"), run.value("gradient_accumulation_steps")
         if precision not in (None, "no", False):
             given["mixed_precision"] = precision
@@ -43,7 +42,7 @@ class Code:
         head = [f"# start it with: {start(run)}", "from accelerate import Accelerator", *imports, ""]
         return "\n".join([*head, *self.lines, f"accelerator = {call('Accelerator', given)}"]) + "\n"
 
-    def make(self, name: str, row: Mapping[str, Any], owner: str, **more: Name) -> Name:
+    def make(self, name: str, row: Row, owner: str, **more: Name) -> Name:
         self.names.add(owner)
         self.lines.append(f"{name} = {call(owner, {**chosen(self.run, row, owner), **more})}")
         return Name(name)
@@ -73,7 +72,7 @@ def fp8_class(run: Run) -> str:
     return found if parameters(found, run.release) and str(run.value("mixed_precision")).lower() == "fp8" else ""
 
 
-def chosen(run: Run, row: Mapping[str, Any], owner: str) -> dict[str, Any]:
+def chosen(run: Run, row: Row, owner: str) -> dict[str, Any]:
     """The arguments that have to be said: what the file gives, and what the launcher takes but the class does not."""
     launch, unset = run.launch, sources(owner, run.release)
     options: dict[str, Any] = {}

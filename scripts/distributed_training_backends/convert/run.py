@@ -56,8 +56,7 @@ def convert(
         raise BadConversionError(f"there is no target {to!r}; there are {', '.join(TARGETS)}")
     main, targets = given.main, options.targets
     hub, notes = hub_of(given, options)
-    if not script and main.kind == "launch":
-        script = from_launch.script_in(main, targets.accelerate)
+    script = script or (from_launch.script_in(main, targets.accelerate) if main.kind == "launch" else "")
     companion = main if main.kind == "deepspeed" else find(hub)
     run = Run(hub, companion, targets, options.context, script or SCRIPT)
     text, in_place = TO[to](run), to in IN_PLACE
