@@ -87,12 +87,8 @@ def blanked(code: str) -> str:
     """A cell without what only Jupyter understands, each character in its place; other languages go as a whole."""
     if _OTHER_LANGUAGE.match(code):
         return re.sub(r"[^\n]", " ", code)
-    code = _LINE.sub(_nothing, _joined(code))
-    return _ASSIGNED.sub(_nothing, code)
-
-
-def _joined(code: str) -> str:
-    return re.sub(r"(?m)^[ \t]*[!%](?:[^\n]*\\\n)+[^\n]*", _shortened, code)
+    joined = re.sub(r"(?m)^[ \t]*[!%](?:[^\n]*\\\n)+[^\n]*", _shortened, code)
+    return _ASSIGNED.sub(_nothing, _LINE.sub(_nothing, joined))
 
 
 def _shortened(found: re.Match[str]) -> str:

@@ -150,8 +150,8 @@ class Walk:
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scope: Scope, guard: Guard) -> None:
         inner = self._inside(scope)
-        every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
-        for argument in every:
+        every = node.args
+        for argument in [*every.posonlyargs, *every.args, *every.kwonlyargs, every.vararg, every.kwarg]:
             if argument is not None:
                 inner.bind(argument.arg)
         if isinstance(node, ast.Lambda):

@@ -23,7 +23,7 @@ from ..model import Extent, Kind
 from .document import OPEN, Document
 from .limits import LimitError, too_deep
 from .notebook import Code, blanked, notebook
-from .python_scopes import Scope, Seen, Walk, dotted_name, followed
+from .python_scopes import Seen, Walk, dotted_name, followed
 from .python_shapes import shape
 from .python_values import Made, Symbol, Values
 
@@ -108,17 +108,15 @@ class _Reader:
         self.walk = Walk(tree)
         self.known = frozenset(history.branch("accelerate_api.json", ("parameters",)))
         self.extent = Positions(code).extent
-        self.relatives = {node.name for node, scope in self.walk.classes if self._is_training(node, scope)}
-        self.modules = frozenset(node.name for node, scope in self.walk.classes if is_module(node, scope))
+        bases = [(node.name, dotted_name(base, scope)) for node, scope in self.walk.classes for base in node.bases]
+        self.relatives = {name for name, base in bases if TRAINING.fullmatch(base.rpartition(".")[2])}
+        self.modules = frozenset(name for name, base in bases if base.endswith((".Module", ".PreTrainedModel")))
         named = [(seen, name) for seen in self.walk.calls if (name := self._name(seen))]
         indices: dict[ast.AST, Made] = {seen.node: Made(name[1], place) for place, (seen, name) in enumerate(named)}
         self.values = Values(self.extent, indices)
         calls = [self._call(place, seen, *name) for place, (seen, name) in enumerate(named)]
         data = {"calls": calls, "members": list(self._members())}
         self.document = Document(path, kind, "python", text, data, self.values.nodes)
-
-    def _is_training(self, node: ast.ClassDef, scope: Scope) -> bool:
-        return any(TRAINING.fullmatch(dotted_name(base, scope).rpartition(".")[2]) for base in node.bases)
 
     def _name(self, seen: Seen) -> tuple[str, str] | None:
         function = seen.node.func if isinstance(seen.node, ast.Call) else seen.node
@@ -157,13 +155,11 @@ class _Reader:
         assert isinstance(node, ast.Call)
         self.values.note(base, node, self.extent(node.func))
         self.values.note((*base, "arguments"), node)
-        positional = [
-            self.values.value(item, seen.scope, (*base, "positional", number))
-            for number, item in enumerate(node.args)
-            if not isinstance(item, ast.Starred)
-        ]
+        positional = []
         for number, item in enumerate(node.args):
             self.values.note((*base, "positional", number), item)
+            if not isinstance(item, ast.Starred):
+                positional.append(self.values.value(item, seen.scope, (*base, "positional", number)))
         arguments, known = self.values.keywords(node, seen.scope, (*base, "arguments"))
         shapes = [shape(item, seen.scope, self.modules) for item in node.args] if name.endswith(".prepare") else []
         return {
@@ -188,11 +184,6 @@ class _Reader:
                 place += 1
                 sure = not seen.guard.branch and not seen.guard.conditional
                 yield {"enum": symbol.owner, "member": str(symbol), "sure": sure}
-
-
-def is_module(node: ast.ClassDef, scope: Scope) -> bool:
-    names = [dotted_name(base, scope) for base in node.bases]
-    return any(name.endswith((".Module", ".PreTrainedModel")) for name in names)
 
 
 __all__ = ["METHODS", "OPEN", "TRAINING", "Made", "Symbol", "parse_python"]
