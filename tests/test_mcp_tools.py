@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import AsyncIterator
 from typing import Any
+from unittest.mock import Mock
 
 import anyio
 import pytest
@@ -11,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from mcp.client import Client
-from mcp_server import app
 from mcp_server.app import TOOLS, answered, server
 from mcp_server.arguments import fits
 from tests.capture_failures import logs
@@ -60,10 +60,9 @@ async def test_a_config_is_judged(client: Client) -> None:
     assert answer["summary"].startswith("Refused: 2 errors, 3 warnings, 2 hints.")
     severities = [finding["severity"] for finding in answer["findings"]]
     assert severities == ["error"] * 2 + ["warning"] * 3
-    by_code = {finding["code"]: finding for finding in answer["findings"]}
-    assert by_code["FSD001"]["line"] == 12
-    assert by_code["FSD001"]["fix"] == "write true"
-    assert by_code["FSD001"]["reference"] == "references/rules/fsdp.md#fsd001"
+    (one,) = [finding for finding in answer["findings"] if finding["code"] == "FSD001"]
+    assert (one["line"], one["fix"]) == (12, "write true")
+    assert one["reference"] == "references/rules/fsdp.md#fsd001"
 
 
 async def test_a_clean_config_has_a_short_answer(client: Client) -> None:
@@ -86,11 +85,8 @@ async def test_the_answer_is_that_of_the_command_line(
         [finding[name] for name in shared] for finding in file["findings"]
     )
     fixes = {finding["code"]: finding["fix"] for finding in file["findings"] if finding["fix"]}
-    assert fixes
-    for finding in answer["findings"]:
-        if finding["code"] in fixes:
-            fix = fixes[finding["code"]]
-            assert (finding["fix"], finding["applicability"]) == (fix["title"], fix["applicability"])
+    told = {one["code"]: (one["fix"], one["applicability"]) for one in answer["findings"] if one["code"] in fixes}
+    assert told == {code: (fix["title"], fix["applicability"]) for code, fix in fixes.items()} != {}
 
 
 async def test_a_full_answer_has_hints_and_the_fixes_as_a_diff(client: Client) -> None:
@@ -105,18 +101,11 @@ async def test_a_deepspeed_file_is_judged_with_the_config_that_names_it(client: 
     assert "DSP004" in {finding["code"] for finding in answer["findings"]}
     alone = await judged(client, LINKED, detail="full")
     assert [finding["code"] for finding in alone["findings"]] == ["XCF002"]
-
-
-async def test_a_deepspeed_file_that_nothing_names_is_judged_on_its_own(client: Client) -> None:
-    answer = await judged(client, CLEAN, deepspeed_config=DEEPSPEED)
-    assert {finding["file"] for finding in answer["findings"]} == {"deepspeed_config"}
-
-
-async def test_a_deepspeed_file_that_cannot_be_judged_is_named(client: Client) -> None:
-    answer = await judged(client, LINKED, deepspeed_config="[" * 1_000)
-    assert answer["verdict"] == "unreadable"
-    assert answer["summary"].startswith("deepspeed_config could not be judged.")
-    assert answer["findings"][0]["file"] == "deepspeed_config"
+    unnamed = await judged(client, CLEAN, deepspeed_config=DEEPSPEED)
+    assert {finding["file"] for finding in unnamed["findings"]} == {"deepspeed_config"}
+    unreadable = await judged(client, LINKED, deepspeed_config="[" * 1_000)
+    assert (unreadable["verdict"], unreadable["findings"][0]["file"]) == ("unreadable", "deepspeed_config")
+    assert unreadable["summary"].startswith("deepspeed_config could not be judged.")
 
 
 async def test_the_context_of_a_call_counts(client: Client) -> None:
@@ -201,12 +190,14 @@ async def test_a_backend_is_chosen_with_what_starts_it(client: Client) -> None:
 
 
 async def test_facts_are_taken_as_text_or_as_they_are(client: Client) -> None:
-    inner: dict[str, Any] = {"batch": {"seq": 2048}, "hardware": {"gpu": "H100-80GB", "gpus_per_node": 2}}
+    gpus = {"gpu": "H100-80GB", "gpus_per_node": 2}
+    inner: dict[str, Any] = {"batch": {"seq": 2048}, "hardware": gpus}
     calls: list[dict[str, Any]] = [
-        {"model": "mistral-7b", "facts": given} for given in (inner, json.dumps(inner), "batch: {seq: 2048}")
+        {"facts": inner},
+        {"facts": json.dumps(inner)},
+        {"facts": "batch: {seq: 2048}", **gpus},
     ]
-    calls[2] |= {"gpu": "H100-80GB", "gpus_per_node": 2}
-    answers = [await call(client, "triage_backend", given) for given in calls]
+    answers = [await call(client, "triage_backend", {"model": "mistral-7b", **given}) for given in calls]
     assert answers[0] == answers[1] == answers[2]
 
 
@@ -335,13 +326,11 @@ async def test_arguments_are_read_as_clients_write_them(client: Client) -> None:
 
 
 async def test_secrets_are_not_repeated(client: Client) -> None:
-    config = f"{CLEAN}hf_tokn: {SECRET}\n"
-    answer = await judged(client, config, detail="full")
-    assert SECRET not in json.dumps(answer)
+    answer = await judged(client, f"{CLEAN}hf_tokn: {SECRET}\n", detail="full")
+    sought = await found(client, f"error: token={SECRET}")
+    assert SECRET not in json.dumps([answer, sought])
     for arguments in ({"config": CLEAN, "kind": SECRET}, {"config": CLEAN, "torch_version": SECRET}, {SECRET: 1}):
         assert SECRET not in await refused(client, "validate_config", arguments)
-    answer = await found(client, f"error: token={SECRET}")
-    assert SECRET not in json.dumps(answer)
 
 
 async def test_a_failure_is_diagnosed_from_its_text(client: Client) -> None:
@@ -353,21 +342,23 @@ async def test_a_failure_is_diagnosed_from_its_text(client: Client) -> None:
     assert (fine["verdict"], fine["causes"]) == ("no-failure", [])
 
 
-async def test_our_own_mistake_is_an_answer_too(monkeypatch: pytest.MonkeyPatch, client: Client) -> None:
-    def fail(*_: object) -> None:
-        raise RuntimeError(f"a defect near {SECRET}")
-
-    monkeypatch.setattr(api, "validate_text", fail)
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            RuntimeError(f"a defect near {SECRET}"),
+            "internal error in validate_config (RuntimeError); please report it with the arguments",
+        ),
+        (ModuleNotFoundError("No module named 'yaml'", name="yaml"), "lacks the Python package yaml"),
+    ],
+)
+async def test_our_own_mistake_and_a_missing_package_are_answers(
+    error: Exception, said: str, monkeypatch: pytest.MonkeyPatch, client: Client
+) -> None:
+    monkeypatch.setattr(api, "validate_text", Mock(side_effect=error))
     message = await refused(client, "validate_config", {"config": CLEAN})
-    assert message == "internal error in validate_config (RuntimeError); please report it with the arguments"
-
-
-async def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, client: Client) -> None:
-    def fail(*_: object) -> None:
-        raise ModuleNotFoundError("No module named 'yaml'", name="yaml")
-
-    monkeypatch.setattr(api, "validate_text", fail)
-    assert "lacks the Python package yaml" in await refused(client, "validate_config", {"config": CLEAN})
+    assert said in message
+    assert SECRET not in message
 
 
 async def test_calls_at_once_do_not_disturb_each_other(client: Client) -> None:
@@ -383,10 +374,6 @@ async def test_calls_at_once_do_not_disturb_each_other(client: Client) -> None:
             group.start_soon(ask, code, text)
     assert together.keys() == alone.keys()
     assert [code for code in alone if text_of(together[code]) != text_of(alone[code])] == []
-
-
-def test_a_tool_is_registered_once_it_is_a_row() -> None:
-    assert set(app.TOOLS) == {tool.name for tool in app.TOOLS.values()}
 
 
 async def test_what_takes_effect_is_told_when_asked(client: Client) -> None:
