@@ -91,10 +91,9 @@ class Bench:
         if before["verdict"] != "accepted":
             return Outcome(case.name, "input not accepted by the library")
         report = self.convert(case, to)
-        if isinstance(report, str):
-            return Outcome(case.name, "refused: " + re.sub(r"<text>|\S+\.json", "it", report)[:60])
-        if not report.text:
-            return Outcome(case.name, f"input {report.verdict}")
+        if isinstance(report, str) or not report.text:
+            why = f"refused: {report}" if isinstance(report, str) else f"input {report.verdict}"
+            return Outcome(case.name, re.sub(r"<text>|\S+\.json", "it", why)[:70])
         wrong = [f"validator: {n.message}" for n in report.notes if n.status == "check" and n.setting not in EXPECTED]
         wrong += self.after(case, report, before, to)
         return Outcome(case.name, "same run" if report.equivalent else "said what differs", tuple(wrong))
@@ -308,8 +307,7 @@ def round_trip(bench: Bench, case: Case, there: str, back: str) -> Outcome | Non
     first, before = bench.convert(case, there), bench.launched(case)
     if before["verdict"] != "accepted" or isinstance(first, str) or not first.text:
         return None
-    second = way_back(bench, case, first, back)
-    if isinstance(second, str):
+    if isinstance(second := way_back(bench, case, first, back), str):
         known = "runs MULTI_GPU" in second  # stage 0
         return Outcome(case.name, "said what differs" if known else "no way back", () if known else (second[:200],))
     text, said, same = second

@@ -35,18 +35,10 @@ loader = torch.utils.data.DataLoader(samples, batch_size=4)
 batch = next(iter(loader))
 """
 LOADED = (
-    "deepspeed.launcher.runner",
-    "deepspeed.runtime.engine",
-    "deepspeed.runtime.sequence_parallel.ulysses_sp",
-    "deepspeed.runtime.zero.stage3",
-    "deepspeed.runtime.zero.stage_1_and_2",
-    "torch.distributed.checkpoint",
-    "torch.distributed.checkpoint.format_utils",
-    "torch.distributed.fsdp",
-    "torch.distributed.tensor",
-    "torch._dynamo",
-    "tests.oracle.building",
-    "tests.oracle.launching",
+    *("deepspeed.launcher.runner", "deepspeed.runtime.engine", "deepspeed.runtime.sequence_parallel.ulysses_sp"),
+    *("deepspeed.runtime.zero.stage3", "deepspeed.runtime.zero.stage_1_and_2", "torch.distributed.checkpoint"),
+    *("torch.distributed.checkpoint.format_utils", "torch.distributed.fsdp", "torch.distributed.tensor"),
+    *("torch._dynamo", "tests.oracle.building", "tests.oracle.launching"),
 )
 
 
@@ -59,9 +51,6 @@ def preload() -> Answer:
         importlib.import_module(name)
     torch.set_num_threads(1)
     return {"accelerate": accelerate.__version__, "torch": torch.__version__}
-
-
-# --- Python ---
 
 
 def run_python(case: Case) -> Answer:
@@ -141,17 +130,12 @@ def launched_variables(case: Case) -> Answer:
 def answer_python(case: Case) -> Answer:
     if case["config"]:
         launched = launched_variables(case)
-        if launched["verdict"] != "accepted":
-            return launched
-        return forked(run_python, {**case, **launched})
+        return forked(run_python, {**case, **launched}) if launched["verdict"] == "accepted" else launched
     from tests.oracle import building
 
     processes = case["processes"]
     variables = building.torchrun_variables(processes, processes) if processes > 1 else {}
     return forked(run_python, {**case, "variables": variables})
-
-
-# --- shell ---
 
 
 def run_shell(case: Case) -> Answer:
@@ -179,20 +163,14 @@ def run_shell(case: Case) -> Answer:
 
 def stop_before_functions() -> list[str]:
     """The commands that read checkpoints or the hub end once their arguments are parsed."""
-    import accelerate.commands.estimate as estimate
-    import accelerate.commands.merge as merge
-    import accelerate.commands.to_fsdp2 as to_fsdp2
     from tests.oracle.worker import InterceptedError
 
     def stop(_: Any) -> None:
         raise InterceptedError
 
-    for module, name in ((merge, "merge_command"), (estimate, "estimate_command"), (to_fsdp2, "to_fsdp2_command")):
-        setattr(module, name, stop)
+    for name in ("merge", "estimate", "to_fsdp2"):
+        setattr(importlib.import_module(f"accelerate.commands.{name}"), f"{name}_command", stop)
     return ["merge-weights, estimate-memory and to-fsdp2 end after their command line"]
-
-
-# --- without running ---
 
 
 def missing_places(case: Case) -> Answer:
@@ -219,27 +197,25 @@ def find(place: str) -> Any:
 
 def member(owner: Any, name: str) -> Any:
     if hasattr(owner, name):
-        value = getattr(owner, name)
-        return True if value is None else value
-    if isinstance(owner, type) and (
+        return True if (value := getattr(owner, name)) is None else value
+    given = isinstance(owner, type) and (
         name in getattr(owner, "__annotations__", {}) or re.search(rf"self\.{name}\b", inspect.getsource(owner))
-    ):
-        return True
-    return None
+    )
+    return True if given else None
 
 
 def wrong_calls(case: Case) -> Answer:
     """Imports that fail and calls whose arguments do not fit, in code that cannot be run here."""
-    tree = ast.parse(case["code"])
+    nodes = list(ast.walk(ast.parse(case["code"])))
     namespace: dict[str, Any] = {}
     wrong: list[str] = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import | ast.ImportFrom):
             try:
                 exec(ast.unparse(node), namespace)
             except Exception as error:
                 wrong.append(f"{ast.unparse(node)}: {error}")
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in namespace:
             wrong += misfits(node, namespace[node.func.id])
     return {"verdict": "accepted", "wrong": wrong}

@@ -13,15 +13,25 @@ import packed
 
 pytestmark = pytest.mark.skipif(os.environ.get("DTB_ORACLE") != "1", reason="asks the real libraries (DTB_ORACLE=1)")
 RELEASES = ("0.20.3", "0.28.0", "0.34.2", "1.4.0", "1.10.1", "1.15.0")
-MULTI = "distributed_type: MULTI_GPU\nnum_processes: 4\nnum_machines: 1\nmachine_rank: 0\nmixed_precision: bf16\n"
-MULTI += "use_cpu: false\n"
+MULTI = """\
+distributed_type: MULTI_GPU
+num_processes: 4
+num_machines: 1
+machine_rank: 0
+mixed_precision: bf16
+use_cpu: false
+"""
 FSDP = MULTI.replace("MULTI_GPU", "FSDP") + (
     "fsdp_config: {fsdp_offload_params: true, fsdp_sharding_strategy: 2, fsdp_min_num_params: 5, min_num_params: 7}\n"
 )
-DEEPSPEED = (
-    "distributed_type: DEEPSPEED\nnum_processes: 4\nnum_machines: 1\nuse_cpu: false\nmixed_precision: 'no'\n"
-    + ("deepspeed_config: {zero_stage: 3, offload_optimizer_device: cpu, gradient_accumulation_steps: 2}\n")
-)
+DEEPSPEED = """\
+distributed_type: DEEPSPEED
+num_processes: 4
+num_machines: 1
+use_cpu: false
+mixed_precision: 'no'
+deepspeed_config: {zero_stage: 3, offload_optimizer_device: cpu, gradient_accumulation_steps: 2}
+"""
 FILES = {
     "multi": MULTI,
     "scalars": MULTI + "rdzv_backend: c10d\nsame_network: true\ndowncast_bf16: 'no'\nmain_process_port: 1234\n",
@@ -57,10 +67,8 @@ def test_file_and_flags_come_to_the_same_arguments(release: str) -> None:
     with Oracle(environment.default(), "accelerate", release) as oracle:
         for name, text in FILES.items():
             for flags in FLAGS:
-                answer = asked(oracle, text, flags)
-                facts = answer.get("facts", {})
-                arguments = facts.get("launch", facts).get("arguments")
-                if arguments:  # otherwise it was refused before it was merged
+                facts = asked(oracle, text, flags).get("facts", {})
+                if arguments := facts.get("launch", facts).get("arguments"):  # else refused before it was merged
                     launch = merged(text, flags, release)
                     compared += 1
                     found += [f"{name} {flags}: {one}" for one in (differences(launch, arguments) if launch else "-")]
@@ -77,16 +85,13 @@ def test_command_lines_are_refused_as_the_launcher_refuses_them(release: str) ->
     lines, different, compared = packed.unpacked(LINES).splitlines(), [], 0
     with Oracle(environment.default(), "accelerate", release) as oracle:
         for line in lines:
-            answer = oracle.ask(
-                {"mode": "launch", "files": {}, "config": "", "flags": [], "gpus": 8, "words": shlex.split(line)}
-            )
-            found = errors(line, release)
+            question = {"mode": "launch", "files": {}, "config": "", "flags": [], "gpus": 8}
+            answer, found = oracle.ask({**question, "words": shlex.split(line)}), errors(line, release)
             if answer["verdict"] in ("accepted", "rejected"):
                 compared += 1
                 if (answer["verdict"] == "rejected") != bool(found):
-                    different.append(
-                        f"{line}: {answer['verdict']} {answer.get('error', {}).get('message', '')[-150:]!r}, {found}"
-                    )
+                    said = answer.get("error", {}).get("message", "")[-150:]
+                    different.append(f"{line}: {answer['verdict']} {said!r}, {found}")
     print(release, f"{compared - len(different)} of {compared} agree", *different, sep="\n")
     assert len(lines) >= 150
     assert len(different) <= 0.01 * compared, "\n".join(different)

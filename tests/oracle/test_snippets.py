@@ -34,7 +34,7 @@ COMMANDS = [
     (fence, shlex.split(expanded(command)))
     for fence in FENCES
     if fence.language == "sh"
-    for command in re.findall(r"\baccelerate [a-z][^'\n]*", fence.text.replace("\\\n", " "))
+    for command in re.findall(r"(?<!--to )\baccelerate [a-z][^'\n]*", fence.text.replace("\\\n", " "))
 ]
 
 
