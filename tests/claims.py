@@ -78,7 +78,6 @@ def releases(file: str) -> list[str]:
 
 @cache
 def facts() -> dict[str, list[Fact]]:
-    """Every name in the histories, with what is known about it."""
     found: dict[str, list[Fact]] = {}
     for file in HISTORIES:
         for path, runs in leaves({k: v for k, v in load_json(file).items() if k not in INTERNAL}):
@@ -166,7 +165,6 @@ def tabled() -> frozenset[str]:
 
 
 def place_of(name: str) -> str:
-    """Where in the libraries the oracle shall look for a name, or an empty text."""
     bare = name.removesuffix("()")
     if bare in listed("places") or bare in tabled():
         return listed("places").get(bare, "")
@@ -175,7 +173,6 @@ def place_of(name: str) -> str:
 
 
 def known(name: str) -> bool:
-    """Whether a name is in the knowledge, ours, or one that the oracle looks up."""
     bare = name.removesuffix("()")
     if bare.endswith("_") and any(other.startswith(bare) for other in facts()):
         return True
@@ -202,7 +199,6 @@ def kind(text: str) -> str:
 
 
 def is_literal(text: str) -> bool:
-    """Whether a span is a value as JSON or Python write it."""
     with contextlib.suppress(ValueError):
         return bool(json.loads(text) or True)
     return False
@@ -218,7 +214,6 @@ def call(text: str) -> ast.Call | None:
 
 
 def names_in(text: str) -> list[str]:
-    """The names in a code span that must be known."""
     sort = kind(text)
     if sort == "name":
         return [text]
@@ -266,7 +261,6 @@ def defaults(name: str) -> list[Any]:
 
 
 def values(name: str) -> set[str]:
-    """The values that a key takes, as far as they are listed."""
     found = {str(value).lower() for known_fact in facts().get(name, ()) for value in known_fact.values}
     constants = load_json("accelerate.json")["constants"]
     for row in load_json("accelerate_values.json")["rows"]:

@@ -26,7 +26,6 @@ Run = Callable[..., "tuple[int, str, str]"]
 
 
 def put(text: str, name: str = "x.yaml") -> None:
-    """Write a file into the working directory."""
     Path(name).write_text(text)
 
 

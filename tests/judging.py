@@ -28,5 +28,4 @@ def judged(
 
 
 def codes(content: Any, severity: str = "error", **how: Any) -> set[str]:
-    """The codes of one severity."""
     return {item.code for item in judged(content, **how) if item.severity.value == severity}

@@ -21,7 +21,6 @@ class Entry(NamedTuple):
 
     @property
     def words(self) -> list[str]:
-        """The command with its arguments, places filled in."""
         words = [self.data["command"], *self.data.get("args", [])]
         for name in ROOTS:
             words = [word.replace("${/}", "/").replace(name, str(ROOT)) for word in words]
@@ -29,7 +28,6 @@ class Entry(NamedTuple):
 
 
 def read(name: str) -> dict[str, Any]:
-    """A manifest."""
     found: dict[str, Any] = json.loads((ROOT / name).read_text("utf-8"))
     return found
 
@@ -50,7 +48,6 @@ def shown() -> Iterator[Entry]:
 
 
 def shipped() -> Iterator[Entry]:
-    """Every entry that a manifest holds."""
     for name in (".claude-plugin/plugin.json", "mcp.json", "gemini-extension.json"):
         yield Entry(name, read(name)["mcpServers"][KEY])
     yield Entry("manifest.json", read("manifest.json")["server"]["mcp_config"])

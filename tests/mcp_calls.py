@@ -34,7 +34,6 @@ async def refused(client: Client, tool: str, arguments: Mapping[str, Any]) -> st
 
 
 def text_of(result: CallToolResult) -> str:
-    """The text of a result, which is one block."""
     (block,) = result.content
     assert isinstance(block, TextContent)
     return block.text

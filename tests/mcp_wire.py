@@ -39,14 +39,12 @@ class Wire:
         self.process.stdin.flush()
 
     def send(self, method: str, **params: Any) -> int:
-        """Send a request, and give its number."""
         self._number += 1
         request = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
         self.raw(json.dumps(request).encode() + b"\n")
         return self._number
 
     def receive(self) -> dict[str, Any]:
-        """The next message. Every line that the server writes has to be one."""
         line = self._lines.get(timeout=PATIENCE)
         assert line, "the server has closed its output"
         message: dict[str, Any] = json.loads(line)
@@ -60,24 +58,20 @@ class Wire:
         return message
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:
-        """Send a request, and give the answer to it."""
         return self.answer(self.send(method, **params))
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """The structured answer of a tool."""
         result = self.ask("tools/call", name=tool, arguments=arguments)["result"]
         assert not result.get("isError"), result
         answer: dict[str, Any] = result["structuredContent"]
         return answer
 
     def start(self) -> dict[str, Any]:
-        """Shake hands."""
         answer: dict[str, Any] = self.ask("initialize", **HANDSHAKE)["result"]
         self.raw(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
         return answer
 
     def memory(self) -> int:
-        """Resident memory in KiB."""
         done = subprocess.run(["ps", "-o", "rss=", "-p", str(self.process.pid)], capture_output=True, check=True)
         return int(done.stdout)
 
@@ -103,7 +97,6 @@ def wire(command: Sequence[str] = (), **options: Any) -> Iterator[Wire]:
 
 
 def skill_of(command: Sequence[str | Path], **options: Any) -> dict[str, Any]:
-    """Start a server, have it judge a config, and give the entry of its skill."""
     with wire([str(part) for part in command], **options) as server:
         server.start()
         assert server.call("validate_config", config=CLEAN)["verdict"] == "accepted"

@@ -94,7 +94,6 @@ class Page:
 
     @property
     def prose(self) -> str:
-        """The text with the lines of fences, and of the frontmatter, made empty."""
         text = re.sub(r"\A---\n.*?^---$", _emptied, self.text, flags=re.MULTILINE | re.DOTALL)
         return _FENCE.sub(_emptied, text)
 

@@ -19,20 +19,17 @@ CONFIG = "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nfsdp_confg
 
 
 def position(text: str, offset: int) -> tuple[int, int]:
-    """Line and column from 1 of a code point."""
     before = text[:offset]
     return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
 
 
 def place(text: str, start: int, end: int, path: str = "cfg.yaml", pointer: str = "/fsdp_confg") -> Place:
-    """A place by its offsets."""
     return Place(path, pointer, Extent(start, end), *position(text, start), *position(text, end))
 
 
 def finding(
     where: Place, severity: Severity = Severity.ERROR, message: str = "it is refused", **more: object
 ) -> Finding:
-    """A finding with made-up code and name."""
     fields: dict[str, object] = {
         "code": "ACC001",
         "name": "unknown-key",
@@ -44,13 +41,11 @@ def finding(
 def file_report(
     text: str | None, *findings: Finding, path: str = "cfg.yaml", verdict: Verdict | None = None
 ) -> FileReport:
-    """The report of one Accelerate file."""
     rejected = any(item.severity is Severity.ERROR for item in findings)
     return FileReport(path, "accelerate", verdict or ("rejected" if rejected else "accepted"), findings, text)
 
 
 def report(*files: FileReport) -> Report:
-    """A report for the releases in TARGETS."""
     return Report(TARGETS, files)
 
 

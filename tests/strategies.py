@@ -112,6 +112,5 @@ def damaged(draw: st.DrawFn, documents: st.SearchStrategy[tuple[str, Any]], toke
 
 
 def pointers(data: Any, before: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Give the pointer of every entry of some data, the root among them."""
     steps = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     return [before, *(pointer for step, value in steps for pointer in pointers(value, (*before, step)))]

@@ -81,7 +81,6 @@ LIMITS = {"median": 12, "ninety in a hundred": 40, "longest": 80, "module": 400,
 
 @cache
 def tracked() -> tuple[str, ...]:
-    """Every file that git tracks."""
     done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
     if done.returncode:
         pytest.skip("this is no git checkout")
@@ -221,7 +220,6 @@ def test_the_tree_is_small_enough_to_be_copied() -> None:
 
 
 def functions() -> Iterator[tuple[int, str]]:
-    """Give the length of every function, decorators not counted."""
     for path in python_files(""):
         for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -25,7 +25,6 @@ CONFIG = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_p
 def start(
     *argv: str | Path, script: Path = SCRIPT, flags: tuple[str, ...] = (), **more: object
 ) -> subprocess.CompletedProcess[str]:
-    """Run the script with an environment of its own."""
     environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
     command = [sys.executable, *flags, str(script), *map(str, argv)]
     options: dict[str, object] = {"env": environment, "timeout": 60, **more}

@@ -43,7 +43,6 @@ def test_what_cannot_be_traced_is_said(setup: Setup, data: dict[str, Any], words
 
 
 def worker(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> cli_trace.Trace:
-    """The answer where the worker is this program."""
     program = folder / "worker.py"
     program.write_text(text, "utf-8")
     monkeypatch.setattr(cli_trace, "WORKER", str(program))

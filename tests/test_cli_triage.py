@@ -35,7 +35,6 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
 
 
 def asked(run: Run, *argv: str) -> dict[str, Any]:
-    """The facts that a call was understood as."""
     status, out, err = run(*argv, "--output-format", "json")
     assert (status, err) == (0, "")
     facts: dict[str, Any] = json.loads(out)["facts"]

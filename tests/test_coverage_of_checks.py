@@ -22,7 +22,6 @@ _CODE = re.compile(rf"\b(?:{'|'.join(FAMILIES)})\d{{3}}\b")
 
 
 def covered() -> dict[str, str]:
-    """What becomes of each check."""
     return {check: text for listed in COVERAGE.values() for check, text in listed.items()}
 
 
@@ -41,7 +40,6 @@ def test_every_row_of_the_checks_is_covered() -> None:
 
 
 def numbered(letters: str, last: int) -> list[str]:
-    """Checks that are numbered from 01."""
     return [f"{letters}{number:02d}" for number in range(1, last + 1)]
 
 

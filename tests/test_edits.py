@@ -241,7 +241,6 @@ def test_what_stands_beside_an_anchor_can_be_changed() -> None:
 
 
 def promised(data: Any, step: Operation) -> Any:
-    """What the step makes of the data, by the plainest means."""
     data = copy.deepcopy(data)
     parent = data
     for key in step.pointer[:-1]:

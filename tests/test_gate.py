@@ -18,7 +18,6 @@ ACCEPTED, REFUSED = Truth("accepted", "", {}), Truth("rejected", "", {"type": "V
 
 
 def rows(group: str, outcomes: dict[str, int], release: str = PINS["accelerate"]) -> Iterator[Row]:
-    """So many rows with each outcome."""
     shown = {
         "agree": (ACCEPTED, "accepted"),
         "false error": (ACCEPTED, "rejected"),

@@ -33,7 +33,6 @@ def bounded() -> None:
 
 
 def ask(*arguments: str | Path, folder: Path, most: int = OUTPUT) -> Answer:
-    """Run the script within bounds."""
     command = [sys.executable, str(SCRIPT), *map(str, arguments)]
     done = subprocess.run(command, cwd=folder, capture_output=True, preexec_fn=bounded, check=False)
     said, note = done.stdout.decode(), done.stderr.decode()
@@ -52,7 +51,6 @@ def bomb(levels: int, width: int) -> str:
 
 
 def merged(levels: int) -> str:
-    """The same with merge keys."""
     lines = ["m0: &m0 {k: 1}"]
     lines += [f"m{n}: &m{n}\n  <<: [*m{n - 1}, *m{n - 1}]\n  k{n}: 1" for n in range(1, levels)]
     return "\n".join([*lines, GOOD])

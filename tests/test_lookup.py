@@ -234,7 +234,6 @@ def test_what_cannot_be_looked_up_is_refused_in_a_line(query: str, capsys: pytes
 
 
 def said(query: str) -> str:
-    """What a person reads of an answer or of a refusal."""
     try:
         report = api.look_up(query, "full")
     except api.BadQueryError as error:

@@ -104,7 +104,6 @@ def test_pages_are_short(page: Page) -> None:
 
 
 def test_skill_is_read_by_every_client() -> None:
-    """What the specification of skills and the pickier clients ask of SKILL.md."""
     text = read("SKILL.md").text
     _, frontmatter, body = text.split("---\n", 2)
     fields = dict(line.split(": ", 1) for line in frontmatter.splitlines())
@@ -177,7 +176,6 @@ def test_wrong_claims_are_noticed() -> None:
 
 
 def main() -> None:
-    """Print how much of each page is checked."""
     for page in PAGES:
         counted = Counter(claim.sort for claim in claims_of(page))
         fences = Counter(fence.language for fence in page.fences)

@@ -68,7 +68,6 @@ def valid_sarif(of: Report, style: Style | None = None) -> Any:
 
 
 def sample() -> Report:
-    """Something of everything."""
     warning = finding(place(CONFIG, 0, len(CONFIG)), Severity.WARNING, related=(place(CONFIG, 3, 4, "ds.json"),))
     hint = finding(place(CONFIG, 5, 9), Severity.INFO, code="XCF009", name="hint")
     limit = finding(place("", 0, 0, "big.yaml", ""), Severity.INFO, "it is too large")
@@ -216,7 +215,6 @@ def test_sarif_stays_valid_whatever_the_file_holds(path: str, message: str) -> N
 
 
 def unescaped(text: str) -> str:
-    """What a runner makes of an escaped value."""
     for written, char in (("%0D", "\r"), ("%0A", "\n"), ("%3A", ":"), ("%2C", ","), ("%25", "%")):
         text = text.replace(written, char)
     return text

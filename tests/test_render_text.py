@@ -18,7 +18,6 @@ LINES = st.text(st.characters(exclude_characters="\n"), max_size=300)
 
 
 def text_of(*findings: Finding, **style: Any) -> str:
-    """The report on a config with these findings."""
     return render(report(file_report(CONFIG, *findings)), "text", Style(**style))
 
 

@@ -50,7 +50,6 @@ def test_bad_example_has_the_severity_that_the_rule_declares(code: str) -> None:
 
 
 def with_options(example: Example, *options: str) -> Example:
-    """The example with more options."""
     extra = [option for option in options if option not in example.options]
     return Example(example.code, example.verdict, example.title, (*example.options, *extra), example.files)
 
@@ -70,7 +69,6 @@ def test_examples_alone_make_the_page_again(family: str) -> None:
 
 
 def as_written(example: Example) -> str:
-    """An example before a page is made of it."""
     (name, text), *others = example.files
     files = [(shlex.join([name, *example.options]), text), *others]
     fences = "".join(f"```yaml {head}\n{body}```\n" for head, body in files)

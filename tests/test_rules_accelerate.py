@@ -14,7 +14,6 @@ MACHINES = "num_processes: 4\nnum_machines: 2\nmain_process_ip: 10.0.0.5\nmain_p
 
 
 def messages(text: str, code: str, **more: Any) -> list[str]:
-    """What one rule says."""
     return [finding.message for finding in judged(text, **more) if finding.code == code]
 
 
@@ -85,7 +84,6 @@ def test_unknown_type_says_nothing_about_launchers() -> None:
 
 
 def fixes(text: str, code: str, **more: Any) -> list[str]:
-    """The titles of the fixes of one rule."""
     found = judged(text, **more)
     return [finding.fix.title for finding in found if finding.code == code and finding.fix is not None]
 

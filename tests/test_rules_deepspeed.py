@@ -58,7 +58,6 @@ def reading_of(data: dict[str, Any], reader: Consumer = "deepspeed", release: st
 
 
 def by_deepspeed(total: Any, micro: Any, steps: Any, world: int) -> bool:
-    """The arithmetic of DeepSpeedConfig, case by case as the library has it."""
     if total is not None and micro is not None and steps is not None:
         pass
     elif total is not None and micro is not None:

@@ -32,7 +32,6 @@ def findings(block: dict[str, Any], release: str = NEWEST) -> list[Finding]:
 
 
 def said(block: dict[str, Any], release: str = NEWEST, severity: str = "error", **top: Any) -> set[str]:
-    """The codes of one severity."""
     return codes({**HEAD, **top, "fsdp_config": block}, severity, accelerate=release)
 
 
@@ -143,7 +142,6 @@ def test_sync_and_loading_go_by_truth_of_python() -> None:
 
 
 def launch(block: dict[str, Any], release: str = NEWEST) -> Launch:
-    """The merged launch of such a file, as rules get it."""
     document = load.load(Raw("config.json", json.dumps({**HEAD, "fsdp_config": block})), "accelerate")
     assert isinstance(document, Document)
     found = launch_of(document, release, Context())

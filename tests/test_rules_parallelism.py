@@ -10,7 +10,6 @@ ULYSSES = {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 3
 
 
 def sized(sizes: dict[str, Any], base: Any, release: str = "1.15.0", severity: str = "error") -> set[str]:
-    """The PAR codes of one severity about these sizes, over 8 processes."""
     base = base if isinstance(base, dict) else {"distributed_type": base}
     block = {f"parallelism_config_{name}": value for name, value in sizes.items()}
     config = {"num_processes": 8, "mixed_precision": "bf16", **base, "parallelism_config": block}

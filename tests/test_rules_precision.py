@@ -22,7 +22,6 @@ LOADS_ALL = {**SHARDED, "fsdp_cpu_ram_efficient_loading": False}
 
 
 def launch(kind: str = "MULTI_GPU", precision: Any = "fp8", **more: Any) -> dict[str, Any]:
-    """A config for one machine."""
     return {
         "num_machines": 1,
         "machine_rank": 0,

@@ -29,7 +29,6 @@ PYTHON = "from accelerate import *\nfrom accelerate.utils import *\nfrom transfo
 
 
 def findings(code: str, files: dict[str, str] | None = None, **changes: Any) -> list[Finding]:
-    """What is said of a script, and of files given beside it."""
     targets = api.default_targets()._replace(
         **{k: v for k, v in changes.items() if k in ("accelerate", "transformers")}
     )

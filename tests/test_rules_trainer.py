@@ -18,12 +18,10 @@ from distributed_training_backends.versions import covers
 
 
 def in_file(data: dict[str, Any], release: str | None = None, severity: str = "error") -> set[str]:
-    """The codes about this fsdp_config."""
     return codes(data, severity, kind="fsdp", transformers=release)
 
 
 def arguments(release: str | None = None, severity: str = "error", **given: Any) -> set[str]:
-    """The codes about these arguments."""
     return codes({"output_dir": "out", **given}, severity, kind="trainer", transformers=release)
 
 

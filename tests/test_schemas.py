@@ -35,7 +35,6 @@ def targets(changes: dict[str, str]) -> Targets:
 
 
 def unknown_keys(errors: Iterable[ValidationError]) -> set[str]:
-    """The keys that a schema does not take."""
     found: set[str] = set()
     for error in errors:
         if error.validator == "additionalProperties":
@@ -47,7 +46,6 @@ def unknown_keys(errors: Iterable[ValidationError]) -> set[str]:
 
 
 def reported_keys(text: str, kind: Kind, judged: Targets) -> set[str]:
-    """The keys that the key rules report."""
     context = Context(consumer="deepspeed") if kind == "deepspeed" else Context()
     report = api.validate_text(text, api.Options(targets=judged, kind=kind, context=context), path=f"config.{kind}")
     return {item.place.pointer for file in report.files for item in file.findings if item.code in KEY_RULES[kind]}
@@ -61,7 +59,6 @@ def parsed(text: str, kind: str) -> Any:
 
 
 def examples(kind: str) -> Iterator[str]:
-    """The files in our rule examples that are of a kind."""
     for code, cases in all_cases().items():
         for example in cases:
             for name, text in example.files:

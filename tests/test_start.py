@@ -53,7 +53,6 @@ told()
 
 @cache
 def imported(program: str, *arguments: str) -> frozenset[str]:
-    """The modules that a program has imported when it ends."""
     command = [sys.executable, "-c", LOOK.format(program=program, file=str(SCRIPT)), *arguments]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
     assert "Traceback" not in done.stderr

@@ -15,7 +15,6 @@ WORDS = st.text(alphabet="abcd", max_size=6)
 
 @cache
 def defined(one: str, other: str) -> int:
-    """Optimal string alignment as it is defined."""
     if not one or not other:
         return len(one) + len(other)
     ways = [defined(one[:-1], other) + 1, defined(one, other[:-1]) + 1]

@@ -14,7 +14,6 @@ def asked(**groups: Any) -> Question:
 
 
 def facts(**groups: Any) -> Facts:
-    """Only the facts."""
     return asked(**groups).facts
 
 

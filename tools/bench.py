@@ -37,7 +37,6 @@ MIB = 1024 * 1024
 
 
 def seconds(command: Sequence[str]) -> float:
-    """Run a program once and time it."""
     start = time.perf_counter()
     subprocess.run(command, capture_output=True, env=ENVIRONMENT, check=False)
     return time.perf_counter() - start
@@ -51,7 +50,6 @@ def side_by_side(one: Sequence[str], other: Sequence[str], runs: int) -> tuple[f
 
 
 def cold(kind: str, runs: int) -> Line:
-    """The script against an interpreter that imports what it cannot do without."""
     ours, baseline = side_by_side([sys.executable, SCRIPT, str(CONFIGS[kind])], BASELINE, runs)
     print(f"       cold, {kind}: {ours * 1000:.0f} ms, import argparse, json, yaml: {baseline * 1000:.0f} ms")
     return Line(f"validate, cold, {kind}", ours / baseline, "times python -c 'import argparse, json, yaml'", 2.5)
@@ -101,7 +99,6 @@ def large_accelerate(entries: int) -> str:
 
 
 def large_deepspeed(entries: int) -> str:
-    """A DeepSpeed config with many entries in a block."""
     block = {"stage": 2, **{f"unknown_{number}": number for number in range(entries)}}
     return json.dumps({"train_batch_size": 8, "zero_optimization": block}, indent=1)
 

@@ -63,7 +63,6 @@ def running(command: Sequence[str]) -> Iterator[tuple[Ask, int]]:
 
 
 def asker(there: IO[bytes], back: IO[bytes]) -> Ask:
-    """What sends a request and waits for its answer."""
 
     def ask(method: str, **params: Any) -> dict[str, Any]:
         there.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n")
@@ -82,7 +81,6 @@ def start(command: Sequence[str]) -> float:
 
 
 def cold(runs: int) -> Line:
-    """Our start against that of an empty server."""
     start(OURS), start(EMPTY)
     pairs = [(start(OURS), start(EMPTY)) for _ in range(runs)]
     ours, empty = (statistics.median(pair[side] for pair in pairs) for side in (0, 1))
@@ -91,7 +89,6 @@ def cold(runs: int) -> Line:
 
 
 def call(ask: Ask, tool: str) -> float:
-    """The median milliseconds of a call over stdio."""
     times = []
     for _ in range(CALLS):
         begin = time.perf_counter()

@@ -44,7 +44,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def configs(kind: str) -> Iterator[dict[str, Any]]:
-    """The same few random configs of a kind each time."""
     chance = random.Random(kind)
     return (drawn(kind, families()[kind], chance) for _ in range(EACH))
 
@@ -58,7 +57,6 @@ def built(config: dict[str, Any]) -> int:
 
 
 def drawn(kind: str, family: Family, chance: random.Random) -> dict[str, Any]:
-    """A small config of a kind, with its switches on or off."""
     heads, head_dim = chance.choice([4, 8]), chance.choice([16, 32])
     keys = family.keys
     config: dict[str, Any] = {"model_type": kind, "pad_token_id": 0, "tie_word_embeddings": chance.random() < 0.5}

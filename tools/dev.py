@@ -24,7 +24,6 @@ EXAMPLE = "tests/cases/tour"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run one of the commands above."""
     jobs: dict[str, Callable[[list[str]], int]] = {
         "try": try_it,
         "test": test,
@@ -55,7 +54,6 @@ def prepare() -> None:
 
 
 def run(command: Sequence[str], check: bool = False) -> int:
-    """Run a program in the project's folder."""
     return subprocess.run(command, cwd=ROOT, check=check).returncode
 
 
@@ -84,17 +82,14 @@ def test(arguments: list[str]) -> int:
 
 
 def oracle(arguments: list[str]) -> int:
-    """Compare with the real libraries."""
     return run([str(PYTHON), "-m", "tests.oracle.agreement", *arguments])
 
 
 def bench(arguments: list[str]) -> int:
-    """Measure."""
     return run([str(PYTHON), "tools/bench.py", *arguments])
 
 
 def gate(arguments: list[str]) -> int:
-    """Run what takes longer."""
     return run([str(PYTHON), "tools/gate.py", *arguments])
 
 

@@ -59,7 +59,6 @@ def said_by(node: ast.Raise | ast.Assert | ast.Call) -> tuple[str, ast.expr] | N
 
 
 def text_of(node: ast.expr) -> str:
-    """The text of an expression, with something plausible where a value comes in."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else str(node.value)
     if isinstance(node, ast.JoinedStr):

@@ -128,7 +128,6 @@ class Sources:
         return self._all[file]
 
     def mentions(self, name: str, apart_from: Iterable[str]) -> bool:
-        """Whether any file mentions a name, but for the ones that only parse it."""
         kept = set(apart_from)
         for path in self.root.rglob("*.py"):
             file = path.relative_to(self.root).as_posix()
@@ -138,7 +137,6 @@ class Sources:
 
 
 def holds(row: Record, sources: Sources) -> bool:
-    """Whether the line that a curated fact rests on is in this release."""
     if "nowhere" in row:
         return not any(sources.mentions(name, row["but"]) for name in row["nowhere"])
     return row["text"] in sources.text(row["file"])

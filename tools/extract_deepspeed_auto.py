@@ -36,7 +36,6 @@ def filled(package: Path) -> set[str]:
 
 
 def mapping_values(function: FunctionNode) -> Iterator[str]:
-    """The config paths in the table that ties plugin arguments to them."""
     for node in ast.walk(function):
         if isinstance(node, ast.Assign) and dotted(node.targets[0]) == MAPPING and isinstance(node.value, ast.Dict):
             yield from (ast.literal_eval(value) for value in node.value.values)
@@ -55,7 +54,6 @@ def given_names(function: FunctionNode) -> Iterator[str]:
 
 
 def stated(content: dict[str, Any], release: str) -> set[str]:
-    """The paths that the data says this release fills."""
     at = release_order(release)
     return {
         path

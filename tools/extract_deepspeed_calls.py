@@ -83,7 +83,6 @@ class Calls:
         return {"class": "ZenFlowCPUAdam", "parameters": both}
 
     def muon(self) -> Record:
-        """Muon takes the keys it knows and leaves the others."""
         keys: dict[str, None] = {}
         for name, value in class_constants(self.engine, self.package).items():
             if name.endswith("_HALF_KEYS"):

@@ -122,7 +122,6 @@ class Package:
                 yield from self.bases(found)
 
     def base_names(self, definition: Definition) -> set[str]:
-        """Names of every base class, also of those outside the package."""
         return {
             ast.unparse(base)
             for each in self.bases(definition)

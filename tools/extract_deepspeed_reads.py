@@ -251,7 +251,6 @@ class Tracer:
         return value.value if isinstance(value, Known) else MISSING
 
     def followed(self, frame: Frame, call: ast.Call) -> Value:
-        """Enter a function of the package that is handed a block or a name of one."""
         target = self.target(frame, call.func)
         positional = [self.value(frame, argument) for argument in call.args]
         named = {word.arg: self.value(frame, word.value) for word in call.keywords}

@@ -58,7 +58,6 @@ def _without_parameters(node: ast.ClassDef | FunctionNode, known: Mapping[str, A
 
 
 def _keys(node: ast.AST) -> Iterator[ast.expr]:
-    """The expressions that name a variable where the environment is read."""
     match node:
         case ast.Call(func=ast.Attribute(value=owner, attr="get"), args=[key, *_]) if dotted(owner) == ENVIRONMENT:
             yield key

@@ -39,7 +39,6 @@ class DataFile:
         return self.facts(tree / self.package)
 
     def content(self, by_release: dict[str, Facts], command: str) -> Tree:
-        """Where the file comes from, the releases it covers, and the facts as spans."""
         read = list(by_release)
         names = [self.named(release) for release in read]
         made = f"made by `python {command} --write` from {self.package} {read[0]} to {read[-1]}, {len(read)} releases"
@@ -81,7 +80,6 @@ def check(files: Sequence[DataFile], newest: int, cache: Path, sources: Path | N
 
 
 def stated_in(file: DataFile, content: Tree) -> Tree:
-    """The branches of a file that hold spans of releases."""
     others = {"provenance", "releases", "read", *file.constant}
     return {name: part for name, part in content.items() if name not in others}
 

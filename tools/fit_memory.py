@@ -70,7 +70,6 @@ def put(values: Coefficients) -> None:
 
 
 def fitted(rows: Sequence[Measured]) -> Coefficients:
-    """The coefficients that suit the rows best, and the width that covers them."""
     usable = [one for one in rows if one.size and one.fits]
     priors = {name: float(record["prior"]) for name, record in records().items() if record.get("fitted")}
     with use({**priors, "scale": 1.0}):
@@ -140,13 +139,11 @@ class Search:
 
 
 def huber(error: float) -> float:
-    """Squared for small errors, in proportion for large ones."""
     size = abs(error)
     return size * size if size <= KNEE else KNEE * (2 * size - KNEE)
 
 
 def scale_of(rows: Sequence[Measured]) -> float:
-    """The least scale of the intervals that covers the wanted share of the rows."""
     ratios = sorted(error / width for one in rows for error, width in relative_errors(one))
     return min(max(ratios[int(COVERED * len(ratios))], 1.0), WIDEST) if ratios else 1.0
 
@@ -189,7 +186,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def left_out(rows: Sequence[Measured]) -> list[Outcome]:
-    """Judge the rows of each source with what was fitted to all others."""
     outcomes = []
     for source in sorted({one.row["source"] for one in rows}):
         with use(fitted([one for one in rows if one.row["source"] != source])):
@@ -198,7 +194,6 @@ def left_out(rows: Sequence[Measured]) -> list[Outcome]:
 
 
 def checked(found: Coefficients) -> int:
-    """Tell whether the committed coefficients are those of a fresh fit."""
     differing = {name: (value, found[name]) for name, value in committed().items() if abs(value - found[name]) > 1e-3}
     for name, (ours, fresh) in differing.items():
         print(f"{name}: committed {ours}, a fresh fit gives {fresh}", file=sys.stderr)

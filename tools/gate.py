@@ -100,7 +100,6 @@ def steps(home: Path) -> list[Step]:
 
 
 def property_tests() -> tuple[list[str], int]:
-    """The test files that draw examples, and how many each test has to draw."""
     texts = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests").glob("test_*.py"))}
     counts = {str(path.relative_to(ROOT)): text.count("\n@given(") for path, text in texts.items()}
     return [name for name, count in counts.items() if count], -(-PROPERTY_EXAMPLES // sum(counts.values()))
@@ -112,7 +111,6 @@ def with_oracle(home: str) -> list[str]:
 
 
 def deadline() -> float:
-    """When the gate has to end, on the clock of time.monotonic."""
     until = os.environ.get("DTB_UNTIL")
     return time.monotonic() + (float(until) - time.time() if until else 60 * MINUTES)
 

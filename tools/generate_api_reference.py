@@ -107,12 +107,10 @@ def described(owner: str) -> Iterator[str]:
 
 
 def life(owner: str) -> list[tuple[str, str | None]]:
-    """The releases that have a class or function, as spans."""
     return spans_where(lambda release: owner in accelerate_api.owners(release))
 
 
 def known_in(owner: str, name: str) -> list[tuple[str, str | None]]:
-    """The releases in which a class has a field, its own or one of its bases."""
     return spans_where(lambda release: name in accelerate_api.parameters(owner, release))
 
 
@@ -222,7 +220,6 @@ def is_kept_out(option: accelerate.Option, name: str, release: str) -> bool:
 
 
 def flags() -> Iterator[str]:
-    """Flags of the launcher that no field of a class stands for, by their groups."""
     shown = {dest for owner in owners() for dest in dests_of(owner)}
     for group, name in FLAGS.items():
         title = f"{LAUNCH}{name}"
@@ -233,7 +230,6 @@ def flags() -> Iterator[str]:
 
 
 def dests_of(owner: str) -> Iterator[str]:
-    """The launch options that the fields of a class stand for."""
     release = last_release(owner)
     for source in accelerate_api.sources(owner, release).values():
         yield from (dest for variable in source.variables for dest in carried(variable, release))
@@ -253,7 +249,6 @@ def option_of(dest: str) -> accelerate.Option:
 
 
 def exports_of(dest: str) -> tuple[str, ...]:
-    """The variables that carry an option, in the newest release that knows it."""
     return accelerate.for_release(accelerate.spans("options", dest)[-1][1] or NEWEST).exports.get(dest, ())
 
 
@@ -330,7 +325,6 @@ def constant_row(name: str, setting: str) -> tuple[str, ...]:
 
 
 def undescribed() -> set[str]:
-    """What the data has and the page says nothing about."""
     classes = set(history.branch(accelerate_api.DATA, ("parameters",))) - set(owners())
     titles = {f"Values of {name}" for name in VALUES.values()} - set(words())
     silent = {name for name, _ in other_variables() if not meaning("Environment variables", code(name))}

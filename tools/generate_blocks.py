@@ -45,7 +45,6 @@ def printed(folder: Path, main: Callable[[Sequence[str]], int], *arguments: str)
 
 
 def tour() -> str:
-    """The bundled example, as a user sees it."""
     said = printed(ROOT / "tests" / "cases" / "tour", cli.main, "accelerate.yaml")
     return f"```text\n$ validate_backend_config.py accelerate.yaml\n{said}```\n"
 
@@ -66,17 +65,14 @@ def chain() -> str:
 
 
 def diagnosis() -> str:
-    """What diagnosis was measured at, as tools/evaluate_diagnosis.py wrote it."""
     return (CASES / "evaluation.md").read_text("utf-8")
 
 
 def conversion() -> str:
-    """What conversions keep, as tests/oracle/conversions.py wrote it."""
     return (ROOT / "tests" / "oracle" / "conversions.md").read_text("utf-8")
 
 
 def conversions() -> str:
-    """What corresponds to what, as data/conversions.json has it."""
     data = load_json("conversions.json")
     lines = ["| FSDP1 | FSDP2 | DeepSpeed |", "|---|---|---|"]
     for row in data["strategies"]:
@@ -93,7 +89,6 @@ def conversions() -> str:
 
 
 def signs() -> str:
-    """How many causes diagnosis knows of each family, and where to read on."""
     counts = dict.fromkeys(causes.families(), 0)
     for one in causes.signatures():
         counts[one.family] += one.level != causes.CONSEQUENCE

@@ -59,7 +59,6 @@ def page() -> Iterator[str]:
 
 
 def present() -> list[str]:
-    """The keys that the newest release reads."""
     return [path for path, spans in history.branch("deepspeed.json", ("keys",)).items() if spans[-1][1] is None]
 
 
@@ -71,7 +70,6 @@ def blocks() -> list[str]:
 
 
 def leaves(block: str) -> list[str]:
-    """The keys of a block, those of nested blocks without a section included."""
     known = set(blocks())
     found = []
     for path in present():

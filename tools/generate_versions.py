@@ -70,7 +70,6 @@ def defect_row(item: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def minimum_versions() -> Iterator[str]:
-    """Since when each feature is there, and what else it needs."""
     rows = [feature_row(*feature) for feature in TEXTS["features"]]
     head = ("feature", "spelled", "since", "needs at least")
     yield from section("Minimum versions of features", "The first release that has a feature.", head, rows)

@@ -89,7 +89,6 @@ def measured(rows: Iterable[Row], qualities: str = "AB") -> Iterator[Measured]:
 
 
 def convert(row: Row) -> Measured:
-    """One row. What it leaves open is completed as triage does."""
     facts, problems = read_facts(fact_data(row))
     assert not problems, (row.get("id"), problems)
     facts, _ = completed(facts)
@@ -121,7 +120,6 @@ def fact_data(row: Row) -> dict[str, Any]:
 
 
 def model_of(row: Row) -> dict[str, Any]:
-    """A model by name where it is known here, else by its sizes."""
     name = str(row.get("arch") or row.get("model"))
     try:
         named(name)

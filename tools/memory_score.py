@@ -27,7 +27,6 @@ class Outcome(NamedTuple):
 
     @property
     def error(self) -> float:
-        """By how much the point is off, relative to what was measured."""
         return self.interval.point / GIB / self.measured.size - 1
 
     @property
@@ -81,7 +80,6 @@ def published(one: Measured) -> tuple[float, float]:
 
 
 def deepspeed_says(shape: Shape, gpus: int, sharded: bool, offloaded: bool) -> float:
-    """Model states by DeepSpeed's formulas."""
     if sharded:
         largest = 4 * max(shape.counts.layer, shape.counts.embedding)
         return largest + (0 if offloaded else 18 * shape.params / gpus)
@@ -89,7 +87,6 @@ def deepspeed_says(shape: Shape, gpus: int, sharded: bool, offloaded: bool) -> f
 
 
 def accelerate_says(shape: Shape, fp32: bool, inference: bool) -> float:
-    """Training with Adam by Accelerate's formula, or the weights alone."""
     if inference:
         return shape.params * (4 if fp32 else 2)
     return shape.params * (16 if fp32 else 8)
@@ -116,7 +113,6 @@ def line(one: Outcome) -> str:
 
 
 def table(scored: Sequence[Outcome]) -> list[str]:
-    """Errors by backend, and by source, beside the published formulas."""
     heads = f"{'':42} rows  median  9 in 10    worst | DeepSpeed median | accelerate median"
     lines = [heads, statistics("all", scored)]
     for name in ("backend", "source"):
@@ -135,14 +131,12 @@ def statistics(name: str, found: Sequence[Outcome]) -> str:
 
 
 def intervals(scored: Sequence[Outcome]) -> Iterator[str]:
-    """How many measurements the intervals hold, and how wide they are."""
     inside = sum(one.covered for one in scored) / len(scored)
     widths = [(one.interval.high - one.interval.low) / one.interval.point for one in scored]
     yield f"intervals: {inside:.1%} of {len(scored)} inside, median width {median(widths):.1%} of the point"
 
 
 def verdicts(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """What is said about rows of which is known whether they ran."""
     judged_rows = [one for one in outcomes if one.measured.capacity]
     only = [one for one in judged_rows if one.measured.metric in FIT_ONLY or not one.measured.fits]
     for name, rows in (("fit and out-of-memory rows", only), ("all rows with a known GPU", judged_rows)):

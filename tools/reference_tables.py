@@ -111,5 +111,4 @@ def main(description: str, makers: Mapping[Path, Callable[[], str]]) -> int:
 
 
 def page_of(name: str, lines: Callable[[], Iterable[str]]) -> dict[Path, Callable[[], str]]:
-    """A page of reference, and what makes its text out of its lines."""
     return {PAGES / name: lambda: "\n".join(lines()).rstrip() + "\n"}

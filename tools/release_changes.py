@@ -129,7 +129,6 @@ def name_of(change: Change) -> str:
 
 
 def defaults(found: Sequence[Change]) -> Iterator[str]:
-    """Lines about defaults that changed, those of one owner together."""
     groups: dict[str, list[str]] = defaultdict(list)
     for change in found:
         before, after = change.before, change.after
@@ -170,7 +169,6 @@ def constant_line(change: Change) -> str:
 
 
 def difference(old: Sequence[Any], new: Sequence[Any]) -> str:
-    """What came to a list of names and what went."""
     came, went = [item for item in new if item not in old], [item for item in old if item not in new]
     parts = [f"new {codes(map(str, came))}"] if came else []
     parts += [f"gone {codes(map(str, went))}"] if went else []

@@ -52,7 +52,6 @@ class Example:
 
     @property
     def command(self) -> list[str]:
-        """The arguments for validate-backend-config."""
         return [self.files[0][0], *self.options]
 
 
@@ -62,7 +61,6 @@ def language(name: str) -> str:
 
 
 def page_of(code: str) -> Path:
-    """The page on which a rule, or the family with these letters, stands."""
     return PAGES / f"{FAMILIES[code[:3]][0]}.md"
 
 

@@ -164,7 +164,6 @@ def members(rows: Sequence[Row]) -> Iterator[Member]:
 
 
 def outcomes(rows: Sequence[Row]) -> Iterator[Outcome]:
-    """Every group whose members differ in something that triage ranks."""
     groups: dict[tuple[Any, ...], list[Member]] = {}
     better = {}
     for row in rows:

@@ -19,7 +19,6 @@ SCHEMAS = ("accelerate", "deepspeed", "fsdp")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and give the exit status."""
     return common.guarded(PROG, _main, argv)
 
 

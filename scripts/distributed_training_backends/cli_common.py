@@ -109,7 +109,6 @@ def targets_from(args: argparse.Namespace, default: Targets) -> Targets:
 
 
 def add_context_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that say what a config leaves open."""
     group = parser.add_argument_group("what else is known about the run")
     group.add_argument("--num-processes", metavar="N", type=whole(1), help="processes over all machines")
     group.add_argument("--num-machines", metavar="N", type=whole(1))
@@ -131,7 +130,6 @@ def add_context_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def context_from(args: argparse.Namespace) -> Context:
-    """Gather what the flags say about the run."""
     given = {name: getattr(args, name) for name in Context._fields if hasattr(args, name)}
     return Context(**given, launched=args.launch_complete)
 

@@ -21,7 +21,6 @@ MOST = 20
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and give the exit status."""
     return common.guarded(PROG, _main, argv)
 
 

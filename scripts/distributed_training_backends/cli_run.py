@@ -86,7 +86,6 @@ def real(path: str) -> str:
 
 
 def check_output_file(path: str | None, report: Report) -> None:
-    """Refuse to write a report over a config that it is about."""
     if path is not None and real(path) in {real(file.path) for file in report.files}:
         raise common.UsageError(f"--output-file {path} is one of the configs, and would be overwritten")
 

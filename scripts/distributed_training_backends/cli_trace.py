@@ -32,12 +32,10 @@ class Trace(NamedTuple):
 
     @property
     def peak(self) -> int:
-        """The most over all phases."""
         return max(self.phases.values(), default=0)
 
 
 def note_of(data: Mapping[str, Any], name: str, limit: float) -> str:
-    """What a trace of one candidate of the answer to these facts says."""
     asked = question(data)
     chosen = next(one for one in answer(asked).ranked if name_of(one.setup) == name)
     config = config_of(asked.facts.model)
@@ -109,7 +107,6 @@ def task_of(facts: Facts, setup: Setup, config: dict[str, Any]) -> dict[str, Any
 
 
 def beside(trace: Trace, estimate: Estimate) -> str:
-    """The line that sets the two numbers side by side."""
     if trace.problem:
         return f"no trace: {trace.problem}"
     buckets = sum(part.size for part in estimate.at_peak.parts if part.name == "communication")

@@ -51,7 +51,6 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def built(task: dict[str, Any]) -> Any:
-    """The model without memory behind it, ready for training."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -177,7 +176,6 @@ def follower() -> Any:
             return made
 
         def follow(self, one: Any) -> None:
-            """Count a tensor's storage, unless it is counted already."""
             if not isinstance(one, torch.Tensor):
                 return
             storage = getattr(one, "_local_tensor", one).untyped_storage()

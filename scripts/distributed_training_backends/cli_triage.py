@@ -27,7 +27,6 @@ MOST = 50
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and give the exit status."""
     return common.guarded(PROG, _main, argv)
 
 
@@ -73,7 +72,6 @@ def rendered(report: TriageReport, args: Namespace) -> str:
 
 
 def writes_blocks() -> bool:
-    """Tell whether standard output can carry block characters."""
     return str(getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "").startswith("utf")
 
 
@@ -98,7 +96,6 @@ def write_out(report: TriageReport, args: Namespace) -> None:
 
 
 def stay_within(folder: str, path: str) -> None:
-    """Refuse a link, which would lead out of the folder."""
     part = path
     while len(part) > len(folder):
         if os.path.islink(part):

@@ -68,7 +68,6 @@ def number(text: str) -> float | int:
 
 
 def tokens(text: str) -> float | int:
-    """A sequence length, where 8k is 8192."""
     value = spelled_out(text, 1024)
     return number(text) if value is None else value
 
@@ -111,7 +110,6 @@ def releases(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
 
 
 def loaded(path: str) -> dict[str, Any]:
-    """Read facts from a file or from standard input."""
     from .triage.fact_text import facts_in
 
     if path == "-" and sys.stdin is None:

@@ -18,7 +18,6 @@ Findings = Mapping[Consumer, Sequence[Finding]]
 
 
 def combine(document: Document, by_reader: Findings) -> Iterator[Finding]:
-    """Make one list of what the readers say about a lone file."""
     refusing = [reader for reader, findings in by_reader.items() if errors(findings)]
     meant = intended(document.data)
     taking = [reader for reader in by_reader if reader not in refusing]
@@ -41,7 +40,6 @@ def gentlest(readers: Sequence[Consumer], by_reader: Findings) -> Consumer:
 
 
 def errors(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings by which a reader refuses the file."""
     return [finding for finding in findings if finding.severity is Severity.ERROR]
 
 
@@ -63,7 +61,6 @@ def holds_auto(data: Any) -> bool:
 
 
 def as_warning(finding: Finding, reader: Consumer) -> Finding:
-    """What a meant reader refuses, while another one takes the file."""
     return finding._replace(severity=Severity.WARNING, message=f"{NAMES[reader]} refuses this: {finding.message}")
 
 

@@ -111,7 +111,6 @@ def entangled(document: Document, pointer: Pointer) -> bool:
 
 
 def _holds(document: Document, steps: tuple[Operation, ...], edits: list[Edit]) -> bool:
-    """Parse the edited text and compare it with what the steps promise."""
     author = splicer(document)
     author.tried += len(document.text)
     if author.tried > MAX_TRIED:

@@ -41,7 +41,6 @@ def apply(text: str, fixes: Sequence[Fix]) -> Applied:
 
 
 def splice(text: str, edits: Iterable[Edit]) -> str:
-    """Carry out edits that do not overlap."""
     parts: list[str] = []
     position = 0
     for edit in sorted(edits, key=lambda item: (item.start, item.end)):

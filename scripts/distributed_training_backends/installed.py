@@ -21,7 +21,6 @@ def release_of(distribution: str) -> str | None:
 
 
 def missing(packages: Iterable[str]) -> list[str]:
-    """Give those top-level packages that the interpreter would not find."""
     return [name for name in packages if not is_importable(name)]
 
 

@@ -32,7 +32,6 @@ class Links:
         self.linked: set[int] = set()
 
     def units(self) -> Iterator[Unit]:
-        """Give what is judged together, those that another unit has in it marked."""
         made = [unit for document in self.documents for unit in self._units_of(document)]
         for unit in made:
             inner = unit.command is None and id(unit.document) in self.linked
@@ -51,7 +50,6 @@ class Links:
         yield Unit(config, self.companion(document) or self.companion(config), command=document, config_file=named)
 
     def companion(self, document: Document) -> Document | None:
-        """The DeepSpeed file that a document names."""
         found = self._file(document, named_file(document))
         if isinstance(found, Unreadable):
             self.unread.append(found)

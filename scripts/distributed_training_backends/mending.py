@@ -93,7 +93,6 @@ def _identity(finding: Finding) -> Identity:
 
 
 def _judge_of(file: FileReport, report: Report, options: api.Options) -> Judge:
-    """Give what judges another text of a file, among the other files of the call."""
     companions = _companions(file, report)
 
     def judge(text: str) -> FileReport:

@@ -14,7 +14,6 @@ PACKAGE = "distributed_training_backends"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the server's command line."""
     status: int = part("command").main(argv)
     return status
 
@@ -27,7 +26,6 @@ def __getattr__(name: str) -> Any:
 
 
 def part(name: str) -> Any:
-    """Import one module of the server."""
     root = dirname(dirname(dirname(realpath(__file__))))
     package = sys.modules[PACKAGE]
     if isfile(join(root, "mcp_server", "server.py")) and root not in package.__path__:

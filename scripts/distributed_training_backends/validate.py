@@ -151,7 +151,6 @@ def unreadable(source: Unreadable) -> FileReport:
 
 
 def run(inputs: dict[str, Any], options: Options) -> Iterator[Finding]:
-    """Run the rules on a unit's inputs."""
     given = {"context": options.context, **inputs, "targets": options.targets, "absent": options.absent}
     if file := given.get("deepspeed"):
         from .flow.deepspeed import read  # no other file needs it
@@ -164,7 +163,6 @@ def run(inputs: dict[str, Any], options: Options) -> Iterator[Finding]:
 
 
 def finding_of(rule: Rule, severity: Severity, hit: Hit) -> Finding:
-    """Resolve the positions and the fix of a hit."""
     hit = in_whole(hit)
     document = hit.at.document
     fix = resolved(document, hit.repair) if hit.repair is not None else None
@@ -174,7 +172,6 @@ def finding_of(rule: Rule, severity: Severity, hit: Hit) -> Finding:
 
 
 def resolved(document: Document, repair: Repair) -> Fix | None:
-    """The fix that a repair comes to, if it can be made."""
     from . import edits  # not before there is something to mend: most files need no fix
 
     return edits.resolve(document, repair)
@@ -200,7 +197,6 @@ def selected(code: str, options: Options) -> bool:
 
 
 def is_silenced(finding: Finding, silenced: Mapping[int, frozenset[str] | None]) -> bool:
-    """Tell whether a comment on the finding's line silences its code."""
     if finding.place.line not in silenced:
         return False
     codes = silenced[finding.place.line]

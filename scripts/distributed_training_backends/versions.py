@@ -71,7 +71,6 @@ def covers(spans: str, release: str) -> bool:
 
 
 def newest(releases: tuple[str, ...]) -> str:
-    """Give the highest release."""
     return max(releases, key=parse)
 
 

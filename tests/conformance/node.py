@@ -64,7 +64,6 @@ def run(*command: str | Path, cwd: Path = ROOT, seconds: float = 240, **extra: s
 
 
 def prepare() -> None:
-    """Install Node and the packages, again only when what is wanted has changed."""
     wanted = WHEEL + PACKAGES.read_text("utf-8")
     stamp = home() / "stamp"
     if stamp.is_file() and stamp.read_text("utf-8") == wanted:

@@ -24,7 +24,6 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def serving(command: Sequence[str] | None = None, port: int = 0, **options: object) -> Iterator[str]:
-    """Run a server, and give its address once it is alive."""
     port = port or free_port()
     command = command or [sys.executable, str(SERVER), "--http", "--port", str(port)]
     process = subprocess.Popen(

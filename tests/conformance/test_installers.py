@@ -49,7 +49,6 @@ def git(*arguments: str, cwd: Path) -> str:
 
 
 def nodes(package: str) -> Iterator[str]:
-    """The Node of this machine where the package can run on it, else ours."""
     wanted = json.loads((node.home() / "node_modules" / package / "package.json").read_text("utf-8"))["engines"]["node"]
     least = tuple(int(part) for part in wanted.removeprefix(">=").split("."))
     for found in filter(None, [shutil.which("node")]):

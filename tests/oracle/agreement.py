@@ -195,7 +195,6 @@ def chosen(options: argparse.Namespace) -> list[tuple[Library, str]]:
 
 
 def run(options: argparse.Namespace, home: Environment, until: float) -> Result:
-    """Compare all releases that are asked for, two at a time."""
     fresh = secrets.randbelow(10**6)
     seeds = f"{FIXED_SEED} and {fresh}" if options.seed is None else str(options.seed)
     print(f"seed {seeds}", file=sys.stderr)

@@ -117,7 +117,6 @@ def torchrun_variables(total: int, local: int) -> dict[str, str]:
 
 
 def describe(accelerator: Any) -> Answer:
-    """Everything that a config can have an effect on, as JSON."""
     state = accelerator.state
     facts: Answer = {
         "distributed_type": str(getattr(state.distributed_type, "value", state.distributed_type)),

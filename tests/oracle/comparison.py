@@ -47,7 +47,6 @@ class Truth(NamedTuple):
 
     @property
     def cause(self) -> str:
-        """Where and with what the library refuses, without line numbers."""
         where = LINE_NUMBER.sub("", self.error.get("where", ""))
         return f"{self.error['type']} in {where}" if self.error else ""
 
@@ -71,14 +70,12 @@ class Row(NamedTuple):
 
     @property
     def signature(self) -> tuple[str, ...]:
-        """Disagreements with the same signature have, most likely, the same reason."""
         codes = sorted({finding.code for finding in self.said.errors})
         why = ", ".join(codes) if self.outcome == "false error" else self.truth.cause
         return (self.outcome, self.case.kind, self.reader, why)
 
 
 def truth_of(answer: Answer, kind: Kind = "accelerate") -> Truth:
-    """Read one answer of the oracle about a case of this kind."""
     error = answer.get("error") or {}
     if answer["verdict"] == "accepted":
         return Truth("accepted", "", {})

@@ -138,7 +138,6 @@ def _streams(kind: Any) -> str:
 
 
 def group(world_size: int) -> str:
-    """A process group of the fake backend, as rank 0."""
     os.environ["WORLD_SIZE"] = str(world_size)
     torch.distributed.init_process_group(backend="fake", store=FakeStore(), rank=0, world_size=world_size)
     return f"a fake process group of {world_size}, seen from rank 0"

@@ -118,7 +118,6 @@ def _reconcile_libraries() -> list[str]:
 
 
 def _remember_cpu() -> None:
-    """py-cpuinfo starts a process for every answer."""
     try:
         cpuinfo: Any = importlib.import_module("cpuinfo")
     except ImportError:

@@ -19,7 +19,6 @@ GIB = 2**30
 
 
 def constant(value: Any) -> Callable[..., Any]:
-    """A function that gives the same value whatever it is called with."""
     return lambda *_, **__: value
 
 
@@ -34,7 +33,6 @@ def replace_everywhere(package: str, name: str, value: Any) -> None:
 
 
 def gpus(count: int) -> str:
-    """Give torch.cuda as many H100s as are asked for."""
     properties = types.SimpleNamespace(
         name=GPU, total_memory=80 * GIB, major=CAPABILITY[0], minor=CAPABILITY[1], multi_processor_count=132
     )

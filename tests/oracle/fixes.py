@@ -47,7 +47,6 @@ def reported(case: Case) -> FileReport:
 
 
 def outcomes(oracle: Oracle, case: Case) -> Iterator[Outcome]:
-    """Try every safe fix that is offered for a case, each alone."""
     before = reported(case)
     for finding in before.findings:
         if finding.fix is not None and finding.fix.applicability is Applicability.SAFE:

@@ -327,7 +327,6 @@ def summary(found: Sequence[Expectation]) -> str:
 
 
 def kept(found: Sequence[Expectation]) -> bool:
-    """Tell whether each group shows the share that is promised."""
     groups = {group: [expectation.met for expectation in found if expectation.group == group] for group in LEAST}
     return all(sum(met) >= LEAST[group] * len(met) for group, met in groups.items())
 

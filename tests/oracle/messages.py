@@ -52,7 +52,6 @@ def is_given(message: str, environment: Environment) -> bool:
 
 @cache
 def texts(file: Path) -> list[str]:
-    """Every text in a source, with a mark for each value that is filled in."""
     return list(_texts(ast.parse(file.read_text(encoding="utf-8", errors="replace"))))
 
 

@@ -51,7 +51,6 @@ def mapping_at(data: Any, path: Path) -> dict[str, Any]:
 
 
 def rename_key(mapping: dict[str, Any], old: str, new: str) -> None:
-    """Give an entry another key without moving it."""
     entries = [(new if key == old else key, value) for key, value in mapping.items() if key != new]
     mapping.clear()
     mapping.update(entries)
@@ -67,7 +66,6 @@ def drop(data: dict[str, Any], pool: Pool, draw: random.Random) -> str:  # noqa:
 
 
 def rename(data: dict[str, Any], pool: Pool, draw: random.Random) -> str:
-    """Give a value the key of another setting of the same block."""
     path = draw.choice(keys(data))
     new = draw.choice([name for name in pool.neighbours[path[:-1]] if name != path[-1]])
     rename_key(mapping_at(data, path[:-1]), path[-1], new)
@@ -94,7 +92,6 @@ def misspellings(word: str, draw: random.Random) -> Iterator[str]:
 
 
 def retype(data: dict[str, Any], pool: Pool, draw: random.Random) -> str:  # noqa: ARG001
-    """Give a key a value of another type."""
     path = draw.choice(keys(data))
     mapping = mapping_at(data, path[:-1])
     value = mapping[path[-1]]
@@ -118,7 +115,6 @@ def other_types(value: Any, draw: random.Random) -> list[Any]:
 
 
 def move(data: dict[str, Any], pool: Pool, draw: random.Random) -> str:  # noqa: ARG001
-    """Put a key of a block one level up, or a key beside a block into it."""
     paths = keys(data)
     downward = [
         (path, (*path[:-1], block[-1]))

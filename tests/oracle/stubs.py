@@ -94,7 +94,6 @@ GROUPS: dict[str, dict[str, str]] = {
 
 
 def groups_for(accelerate: tuple[int, ...]) -> list[str]:
-    """The groups that an Accelerate release needs to be imported and asked."""
     groups = ["backends"]
     if accelerate < (0, 21):
         groups.append("pkg_resources")

@@ -20,7 +20,6 @@ NAMES = {"accelerate": "Accelerate", "deepspeed": "DeepSpeed"}
 
 
 def is_main(row: Row) -> bool:
-    """Rows that count for a case as a whole, not for one of several readers."""
     return row.case.kind != "deepspeed" or row.reader == ANY_READER
 
 
@@ -78,7 +77,6 @@ def group_name(row: Row) -> str:
 
 
 def disagreement(row: Row, small: Row, count: int) -> str:
-    """One kind of disagreement, with the smallest config that shows it."""
     times = "once" if count == 1 else f"{count} times"
     lines = [
         f"### {row.outcome}: {row.signature[-1] or 'nothing to refuse'} ({row.case.kind}, {row.reader}; {times})",
@@ -198,7 +196,6 @@ def false_errors(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def disagreeing(rows: Sequence[Row], name: Callable[[Row], str], most: float) -> Iterator[str]:
-    """No release and no kind of change disagrees too often."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(name(row), []).append(row)

@@ -116,7 +116,6 @@ def oracle() -> Iterator[Oracle]:
 
 
 def run(oracle: Oracle, code: str, **names: Any) -> Answer:
-    """Run a snippet that finds some names bound."""
     bound = "".join(f"{name} = {value!r}\n" for name, value in {"ELSEWHERE": ELSEWHERE, **names}.items())
     case = {"mode": "python", "name": "reference", "processes": 2, "config": "", "files": {}}
     return oracle.ask({**case, "code": bound + FIND + code})

@@ -30,7 +30,6 @@ def libraries() -> Iterator[Libraries]:
 
 
 def emitted(name: str, **changes: tuple[str, str]) -> Emitted:
-    """A candidate, with something replaced in one of its files."""
     setup, groups = SETUPS[name]
     asked = facts(**groups)
     found = {file.name: file.text for file in files(asked, setup)}

@@ -92,7 +92,6 @@ class _Keys(list[Any]):
 
 
 def paths(data: dict[Any, Any], path: str = "") -> Iterator[str]:
-    """The dotted paths of all keys, parents before children."""
     for key, value in data.items():
         yield f"{path}{key}"
         if isinstance(value, dict):

@@ -23,7 +23,6 @@ class Samples(torch.utils.data.Dataset):  # type: ignore[misc]
 
 
 def arguments(folder: str, **settings: Any) -> Any:
-    """TrainingArguments on a host whose GPU is believed to do bf16."""
     if hasattr(transformers.training_args, "is_torch_bf16_gpu_available"):
         transformers.training_args.is_torch_bf16_gpu_available = lambda: True
     defaults = {"report_to": "none", "max_steps": 100, "output_dir": f"{folder}/out"}

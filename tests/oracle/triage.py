@@ -92,7 +92,6 @@ class Answers(NamedTuple):
 
 
 def answers(facts: Facts) -> Answers:
-    """Ask triage, and take every candidate, whether it fits or not."""
     from distributed_training_backends.model_triage import BadFactsError
     from distributed_training_backends.triage import answer, emit
 

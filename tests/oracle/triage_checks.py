@@ -52,7 +52,6 @@ class Libraries:
         self.known: dict[tuple[Library, str], Oracle] = {}
 
     def oracle(self, library: Library, release: str) -> Oracle:
-        """The worker of a release, or of the nearest one that can be asked."""
         key = (library, release)
         if key not in self.known:
             self.known[key] = self.stack.enter_context(Oracle(self.home, library, release))
@@ -69,7 +68,6 @@ def check(one: Emitted, libraries: Libraries) -> Iterator[Failure | str]:
 
 
 def clean(one: Emitted) -> Iterator[Failure | str]:
-    """The project's own validator has nothing to say but hints."""
     from distributed_training_backends import api
 
     options = api.Options(one.facts.versions)
@@ -153,7 +151,6 @@ assert not wrong, "UNLIKE " + "; ".join(f"{name}: {mine} and {other}" for name, 
 
 
 def same_in_code(one: Emitted, libraries: Libraries) -> Iterator[Failure | str]:
-    """The plugin objects build what the file builds."""
     code = one.files.get("plugins.py")
     if code is None or one.setup.backend in ("xla", "cpu"):
         return

@@ -30,12 +30,10 @@ class Memory(NamedTuple):
 
     @property
     def others(self) -> float:
-        """What is held outside PyTorch's allocator of this process."""
         return self.capacity - self.free - self.allocated - self.idle
 
     @property
     def in_pieces(self) -> bool:
-        """What lies idle or free would do for this request, and is not in one piece."""
         return self.idle > 0 and self.idle + self.free >= self.asked
 
     @property

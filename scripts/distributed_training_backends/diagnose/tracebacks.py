@@ -139,7 +139,6 @@ class Tracebacks:
             current.line = current.end = line.number
 
     def _message(self, line: Line, current: _Open) -> None:
-        """Go on with a message of several lines until something else begins."""
         bare = line.text.strip()
         other = _LOGGED.match(line.text) or _LONE.match(line.text)
         if bare and bare not in _CHAINS and not other and len(current.message) < MOST_LINES:

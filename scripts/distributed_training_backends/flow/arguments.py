@@ -119,7 +119,6 @@ def converted(text: str, kind: str | None) -> Any:
 
 
 def str_to_bool(text: str) -> int:
-    """Accelerate's own reading of a truth word."""
     if text.lower() in TRUE:
         return 1
     if text.lower() in FALSE:

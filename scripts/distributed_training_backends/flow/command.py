@@ -64,7 +64,6 @@ class CommandLine:
         return found.value if found else None
 
     def text(self, token: int) -> str:
-        """A token as it is written."""
         return self.document.raw("tokens", token) or str(self.tokens[token])
 
     @property
@@ -74,7 +73,6 @@ class CommandLine:
 
     @property
     def environment(self) -> Mapping[str, Any]:
-        """The variables that are set for the command."""
         found: Mapping[str, Any] = self.document.data.get("environment", {})
         return found
 
@@ -192,7 +190,6 @@ def flags_of(release: str) -> Mapping[str, tuple[Option, bool | None]]:
 
 
 def looks_optional(token: str, flags: Mapping[str, object]) -> bool:
-    """Tell whether argparse takes a word for an option, known or not."""
     if not token.startswith("-") or len(token) == 1:
         return False
     return split_flag(token, flags)[0] in flags or not (NEGATIVE.fullmatch(token) or " " in token)

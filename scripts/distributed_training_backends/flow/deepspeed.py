@@ -37,12 +37,10 @@ class Reading:
 
     @property
     def document(self) -> Document:
-        """The file."""
         return self.file.document
 
     @cached_property
     def facts(self) -> DeepSpeedRelease:
-        """What that release reads."""
         return knowledge.for_release(self.release)
 
     def section(self, path: str) -> Section | None:
@@ -54,7 +52,6 @@ class Reading:
         return key_of(self.release, path)
 
     def covers(self, spans: str) -> bool:
-        """Tell whether the spans hold the DeepSpeed release."""
         return covers(spans, self.release)
 
     def pointer(self, path: str) -> Pointer | None:
@@ -68,15 +65,12 @@ class Reading:
         return None
 
     def written(self, path: str) -> bool:
-        """Tell whether the file itself has the setting."""
         return self.pointer(path) is not None
 
     def at(self, path: str, part: Literal["key", "value"] = "value") -> At:
-        """Point at a setting, or at the nearest block that would hold it."""
         return At(self.document, self.pointer(path) or tuple(path.split(".")), part)
 
     def entry(self, path: str) -> Any:
-        """The value as DeepSpeed is given it, or MISSING."""
         key = self.key(path)
         section, _, name = path.rpartition(".")
         block = self.block(section)
@@ -168,7 +162,6 @@ class Reading:
 
     @property
     def zenflow(self) -> bool:
-        """Tell whether ZenFlow is configured."""
         return isinstance(self.entry("zero_optimization.zenflow"), dict)
 
 
@@ -235,7 +228,6 @@ def is_json_at_heart(document: Document) -> bool:
 
 
 def fill(data: dict[str, Any], file: DeepSpeedFile) -> frozenset[str]:
-    """Put in what Accelerate or the Trainer puts in, and name the paths."""
     filled = set()
     if "gradient_accumulation_steps" not in data:
         data["gradient_accumulation_steps"] = 1

@@ -97,7 +97,6 @@ def calls_of(document: Document) -> dict[str, Call]:
 
 
 def made(calls: Sequence[Mapping[str, Any]], number: int) -> Iterator[int]:
-    """A call, and those before it whose objects it is given, directly or not."""
     yield number
     for value in [*calls[number]["arguments"].values(), *calls[number].get("positional", ())]:
         for item in value if type(value) is list else [value]:

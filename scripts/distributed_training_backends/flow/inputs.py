@@ -25,7 +25,6 @@ class DeepSpeedFile:
 
     @property
     def release(self) -> str:
-        """The DeepSpeed release that is judged."""
         return self.targets.deepspeed
 
     @property
@@ -45,7 +44,6 @@ class Variables:
         self.values: dict[str, Any] = document.get(*base) or {}
 
     def at(self, name: str, part: Literal["key", "value"] = "value") -> At:
-        """Point at a variable."""
         return At(self.document, (*self.base, name), part)
 
 
@@ -82,7 +80,6 @@ def run_inputs(
 
 
 def launch_inputs(launch: Launch | None, config: Document | None, both: bool) -> dict[str, Any]:
-    """The inputs that a merged launch gives."""
     if launch is not None:
         there = {"launch": launch, ROUTES.get(launch.route, launch.route): launch}
         return {**there, "elastic": launch if launch.elastic else None, "commanded": launch if both else None}

@@ -84,13 +84,11 @@ class Launch:
         return found.value if found else None
 
     def given(self, name: str) -> bool:
-        """Tell whether the file or the command line gives the option's value."""
         found = self.arguments.get(name)
         return found is not None and found.pointer is not None
 
     @property
     def has_config(self) -> bool:
-        """Tell whether there is a config at all."""
         return self.document.kind != "launch"
 
     def at(self, name: str, part: Literal["key", "value"] = "value") -> At:
@@ -101,11 +99,9 @@ class Launch:
         return At(self.document, ("distributed_type",) if self.has_config else ("launcher",), part)
 
     def since(self, release: str) -> bool:
-        """Tell whether the target is at least this release."""
         return in_span(self.release, release, None)
 
     def before(self, release: str) -> bool:
-        """Tell whether the target is older than this release."""
         return not in_span(self.release, release, None)
 
     @property
@@ -122,7 +118,6 @@ class Launch:
 
     @property
     def world(self) -> int | None:
-        """The number of processes in all, if it is known and a plain integer."""
         count = self.value("num_processes")
         return count if isinstance(count, int) and not isinstance(count, bool) and count > 0 else None
 

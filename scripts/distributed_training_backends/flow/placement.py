@@ -66,7 +66,6 @@ def block_keys(block: str, release: str) -> frozenset[str]:
 
 
 def homes(key: str, release: str) -> tuple[str, ...]:
-    """The blocks in which a key would mean something in a release."""
     fields = knowledge.for_release(release).cluster_fields
     return tuple(block for block in BLOCKS if block in fields and key in block_options(block, release))
 
@@ -87,7 +86,6 @@ def reads_of_route(release: str, route: Route, parallelism: bool, fp8: bool) -> 
 
 
 def is_read(launch: Launch, option: str) -> bool:
-    """Tell whether the launcher that the file takes looks at an option at all."""
     precision = launch.value("mixed_precision")
     fp8 = isinstance(precision, str) and precision.lower() == "fp8"
     if fp8 and option.startswith("fp8_") and launch.route != "tpu":

@@ -38,13 +38,11 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _roomy(line: str) -> str:
-    """The row of a table with spaces beside its bars."""
     row = line.startswith("|") and not line.startswith("|---")
     return f"| {' | '.join(_CELL.split(line)[1:-1])} |" if row else line
 
 
 def _with_others(line: str, column: int, rule: re.Match[str]) -> str:
-    """The row of a field with the key and the variable that its flag stands for."""
     cells = _CELL.split(line)
     if column >= len(cells) or not (flag := _FLAG.search(cells[column])):
         return line

@@ -42,7 +42,6 @@ class Life(NamedTuple):
 
 
 def notes(query: Query, targets: Targets) -> Iterator[str]:
-    """A line for each name that a target lacks although other releases have it."""
     for name in query.names[:MOST]:
         by_library: dict[str, list[Life]] = defaultdict(list)
         for life in lives().get(name, ()):

@@ -42,7 +42,6 @@ def headed(text: str) -> str:
 
 
 def row(code: str) -> str:
-    """The row of a rule in the table with which look-up begins a page."""
     rule = RULES[code]
     severity = ", ".join(dict.fromkeys(severity.value for severity, _ in rule.severities))
     summary = rule.summary.replace("|", "\\|")

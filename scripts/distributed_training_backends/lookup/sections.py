@@ -187,12 +187,10 @@ def spellings(units: Sequence[Unit]) -> Iterator[str]:
 
 
 def plain(text: str) -> str:
-    """Text without the marks for code, links and HTML."""
     return HTML.sub(" ", LINK.sub(r"\1", text)).replace("`", "").replace("\\|", "|").strip()
 
 
 def slug(title: str) -> str:
-    """The anchor that GitHub gives a heading."""
     return _NOT_IN_ANCHORS.sub("", title.lower()).replace(" ", "-")
 
 

@@ -83,7 +83,6 @@ def light() -> frozenset[str]:
 
 @cache
 def akin() -> dict[str, tuple[str, ...]]:
-    """Each word with those that mean nearly the same."""
     groups = [[word for written in group for word in spoken_of(written)] for group in load_json("lookup.json")["akin"]]
     found: dict[str, tuple[str, ...]] = {}
     for group in groups:
@@ -93,7 +92,6 @@ def akin() -> dict[str, tuple[str, ...]]:
 
 
 def is_problem(chunk: str) -> bool:
-    """Tell the class of an exception, which says little about what happened."""
     return _PROBLEM.fullmatch(chunk) is not None
 
 
@@ -127,7 +125,6 @@ def _single(word: str) -> str:
 
 
 def pairs_of(asked: Sequence[str]) -> Iterator[str]:
-    """Each two words that follow each other, from the chunks of a text."""
     return map(" ".join, pairwise([word for chunk in asked for word in spoken_of(chunk)]))
 
 
@@ -139,5 +136,4 @@ def forms_of(chunk: str) -> tuple[str, ...]:
 
 
 def forget() -> None:
-    """Give back the memory of what was asked for until now."""
     spoken_of.cache_clear()

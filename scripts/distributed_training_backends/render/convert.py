@@ -31,7 +31,6 @@ def convert_json(report: ConvertReport) -> str:
 
 
 def note_lines(report: ConvertReport) -> Iterator[str]:
-    """What a person has to know beside the result, one thing a line."""
     for path, found in report.findings:
         yield f"{path}:{found.place.line}: {found.severity.value}[{found.code}] {visible(redact(found.message))}"
     if report.verdict == "rejected":

@@ -30,7 +30,6 @@ def _effects(report: Report) -> dict[str, Any]:
 
 
 def render_json(report: Report) -> str:
-    """Write the report as JSON in ASCII, which every terminal and pipe can carry."""
     return json.dumps(report_data(report), indent=2) + "\n"
 
 

@@ -99,7 +99,6 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _telling(found: re.Match[str]) -> tuple[int, int] | None:
-    """Give the extent of a value, unless it is one that tells nothing."""
     group = found.lastindex or 0
     value = found.group(group).rstrip(", \t\r")
     return None if _HARMLESS.fullmatch(value) else (found.start(group), found.start(group) + len(value))

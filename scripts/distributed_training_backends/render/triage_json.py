@@ -38,5 +38,4 @@ def candidate_data(candidate: Candidate) -> dict[str, Any]:
 
 
 def render_triage_json(report: TriageReport) -> str:
-    """Write the report as JSON in ASCII, which every terminal and pipe can carry."""
     return json.dumps(triage_data(report), indent=2) + "\n"

@@ -79,7 +79,6 @@ def in_full(candidate: Candidate, style: Style, choice: Choice) -> Iterator[str]
 
 
 def bars(memory: Memory, blocks: Sequence[str], whole_name: str) -> Iterator[str]:
-    """A bar for each component, one after the other, against the GPU's capacity."""
     whole = max(memory.capacity, memory.smi.high, 0.01)
     width = max((len(component.name) for component in memory.components), default=0)
     width = max(width, len(whole_name))

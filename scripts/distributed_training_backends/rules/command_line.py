@@ -60,7 +60,6 @@ def unknown_launch_option(command: CommandLine) -> Iterator[Hit]:
 
 
 def instead_of(flag: str, release: str) -> tuple[str, str]:
-    """What to say of an unknown option, and the option that is surely meant."""
     name = flag.lstrip("-").replace("-", "_")
     flags = flags_of(release)
     if f"--{name}" in flags and flag.startswith("--"):
@@ -145,7 +144,6 @@ def option_without_value(command: CommandLine) -> Iterator[Hit]:
 
 
 def extent_of(command: CommandLine, token: int) -> tuple[int, int]:
-    """Where a token stands."""
     start, end = command.document.nodes["tokens", token].value
     return start, end
 

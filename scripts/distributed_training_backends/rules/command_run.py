@@ -101,7 +101,6 @@ def flag_beats_file(command: CommandLine, commanded: Launch) -> Iterator[Hit]:
 
 
 def alike(one: Any, other: Any) -> bool:
-    """Tell whether two values come to the same, or one of them is not known."""
     return OPEN in (one, other) or same(one, other)
 
 
@@ -191,7 +190,6 @@ def option_of_another_launcher(runner: Document) -> Iterator[Hit]:
 
 
 def takes_value(token: object) -> bool:
-    """Tell whether a word is an option whose value is the next word."""
     text = token if isinstance(token, str) else ""
     return text.startswith("-") and "=" not in text and text.lstrip("-").replace("-", "_") not in SWITCHES
 

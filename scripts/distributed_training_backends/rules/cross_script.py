@@ -71,7 +71,6 @@ def script_beats_the_launcher(script: Script, beside: Launch) -> Iterator[Hit]:
 
 
 def differ(call: Call, name: str, set_to: Setting) -> bool:
-    """Tell whether an argument and a variable surely come to different things."""
     value = call.given.get(name)
     if value is None or value is OPEN or set_to.state == "open" or isinstance(value, (dict, list, Made)):
         return False
@@ -81,7 +80,6 @@ def differ(call: Call, name: str, set_to: Setting) -> bool:
 
 
 def named(name: str, value: Any, call: Call) -> Any:
-    """The name behind a number, where a setting takes both."""
     words = knowledge.for_release(call.script.release).constant(NUMBERED.get(name, "")) or ()
     text = str(value)
     numbered = text.isdigit() and 0 < int(text) <= len(words)

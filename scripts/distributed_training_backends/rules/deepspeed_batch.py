@@ -135,7 +135,6 @@ def comes_out(batch: Batch) -> bool:
 
 
 def holds(total: Any, micro: Any, steps: Any, world: int) -> bool:
-    """Work out what is missing as DeepSpeed does, and check the product."""
     if micro is None and steps is None:
         micro, steps = total // world, 1
     elif steps is None:

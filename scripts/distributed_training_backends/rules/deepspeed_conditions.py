@@ -28,7 +28,6 @@ def overlap_comm(reading: Reading) -> bool:
 
 
 def interval_below_update(reading: Reading) -> bool:
-    """Whether ZenFlow would select more often than it updates."""
     block = "zero_optimization.zenflow."
     select, update = reading.value(block + "select_interval"), reading.value(block + "update_interval")
     return is_number(select) and is_number(update) and 0 != select < update

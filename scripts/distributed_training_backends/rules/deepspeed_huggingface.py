@@ -64,7 +64,6 @@ def trainer_mismatch(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit
 
 
 def literal(reading: Reading, path: str) -> Any:
-    """What the file itself says at a path, unless the Trainer fills it in."""
     section, _, name = path.rpartition(".")
     value = block_at(reading.document.data, section).get(name, MISSING)
     return MISSING if value == "auto" else value

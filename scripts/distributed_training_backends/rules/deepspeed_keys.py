@@ -84,7 +84,6 @@ def is_sure(name: str, near: str) -> bool:
 
 
 def other_release(reading: Reading, entry: Entry, spans: tuple[Span, ...]) -> Finding:
-    """A key that other releases read, perhaps under a new name."""
     when = " and ".join(describe(span.first, span.last) for span in spans)
     renamed = load_json("deepspeed_rules.json")["renamed"].get(entry.path)
     if renamed and renamed in reading.facts.keys:
@@ -102,7 +101,6 @@ def home_of(reading: Reading, entry: Entry) -> str | None:
 
 
 def rename(reading: Reading, entry: Entry, name: str) -> Repair | None:
-    """Rename the key, where the new name is free and takes the value."""
     path = f"{entry.section}.{name}" if entry.section else name
     key = reading.key(path)
     block = entry.pointer[:-1]
@@ -113,7 +111,6 @@ def rename(reading: Reading, entry: Entry, name: str) -> Repair | None:
 
 
 def move(reading: Reading, entry: Entry, home: str) -> Repair | None:
-    """Move the entry to the block that reads it, where that stands in the file."""
     target = tuple(home.split(".")[:-1])
     if not isinstance(reading.document.get(*target), dict) or reading.document.has(*target, entry.name):
         return None

@@ -151,7 +151,6 @@ def objection(reading: Reading, kind: str, name: str, value: Any) -> dict[str, A
 
 
 def fractions(value: Any) -> bool:
-    """The coefficients of running averages."""
     return isinstance(value, list) and len(value) > 1 and all(is_number(item) and 0 <= item < 1 for item in value[:2])
 
 

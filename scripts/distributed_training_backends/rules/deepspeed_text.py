@@ -38,7 +38,6 @@ def not_json(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 
 def remedy(document: Document) -> str:
-    """What to write instead of the most telling departure from JSON."""
     departures = {defect.name: defect for defect in reversed(document.defects)}
     for defect in document.defects:
         if defect.name == "template" or (defect.name == "unquoted-string" and PLACEHOLDER.match(defect.detail)):

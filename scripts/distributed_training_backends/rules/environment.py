@@ -82,7 +82,6 @@ def variable_not_a_truth_word(variables: Variables) -> Iterator[Hit]:
 
 
 def knowledge_reads(variables: Variables, name: str) -> bool:
-    """Tell whether the release reads a variable."""
     return bool(knowledge.for_release(variables.targets.accelerate).read_from_environment(name))
 
 

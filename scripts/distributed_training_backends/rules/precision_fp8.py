@@ -186,7 +186,6 @@ def unread_keys(launch: Launch) -> Iterator[Hit]:
 
 
 def arrives(launch: Launch, option: str) -> bool:
-    """Tell whether a release before 1.9.0 makes anything of a key of the block."""
     if option == OVERRIDE:
         return BLOCK in merged_blocks(launch.release)
     msamp = launch.route == "deepspeed" and launch.since("1.5.0") and launch.value("fp8_backend") == "MSAMP"

@@ -25,7 +25,6 @@ def as_launch(document: Document, targets: Targets, context: Context) -> Launch:
 
 
 def backend_of(arguments: dict[str, Arg]) -> str | None:
-    """The backend that the keys are for, where the file does not name one."""
     given = [name for name, argument in arguments.items() if argument.pointer is not None]
     readers = [row.when["fp8_backend"]["in"][0] for name in given for row in table().get(name, ()) if owned(row.when)]
     return max(readers, key=readers.count) if readers else None

@@ -84,7 +84,6 @@ def read_integer(how: How, value: Any, _release: str) -> Outcome:
 
 
 def whole(value: Any) -> int | None:
-    """The integer that a text such as 1e8 or a float such as 4.0 stands for."""
     if isinstance(value, bool) or not isinstance(value, (str, float)):
         return None
     try:
@@ -105,7 +104,6 @@ def read_number(how: How, value: Any, _release: str) -> Outcome:
 
 
 def read_compared(_how: How, value: Any, _release: str) -> Outcome:
-    """A comparison with an integer, before anything converts the value."""
     if isinstance(value, (int, float)):
         return Outcome(value)
     number = whole(value)
@@ -113,7 +111,6 @@ def read_compared(_how: How, value: Any, _release: str) -> Outcome:
 
 
 def read_name(how: How, value: Any, release: str) -> Outcome:
-    """One of a list of names, in their case or in any, or the number of one."""
     names = names_of(how, release)
     exact = how["case"] == "exact"
     known = {name if exact else name.upper(): name for name in names}

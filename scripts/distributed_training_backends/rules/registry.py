@@ -67,7 +67,6 @@ class Hit(NamedTuple):
 
 
 def in_whole(hit: Hit) -> Hit:
-    """A hit about a part of a document, in terms of the whole."""
     outer = hit.at.document.outer
     if outer is None:
         return hit

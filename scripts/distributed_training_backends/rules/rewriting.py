@@ -19,7 +19,6 @@ def rewriting(at: At, value: object, applicability: Applicability = Applicabilit
 
 
 def renaming(pointer: Pointer, name: str | None, applicability: Applicability = Applicability.SAFE) -> Repair | None:
-    """Give an entry its right name, where there is one."""
     return Repair(f"rename to {name}", (Operation("rename", pointer, name),), applicability) if name else None
 
 

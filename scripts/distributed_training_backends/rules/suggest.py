@@ -69,7 +69,6 @@ def _letters(word: str) -> int:
 
 
 def _places(word: str) -> dict[str, int]:
-    """The places of each letter in a word, as bits."""
     found: dict[str, int] = {}
     for place, letter in enumerate(word):
         found[letter] = found.get(letter, 0) | 1 << place

@@ -160,7 +160,6 @@ def read_truthy(_how: Row, value: Any, _release: str) -> Outcome:
 
 
 def read_size(how: Row, value: Any, _release: str) -> Outcome:
-    """A number that is compared with 0, and has to be an integer if it is above."""
     whole = readings.whole(value)
     if not isinstance(value, (int, float)):
         return Outcome(None, "an integer without quotation marks", better=whole, sure=whole is not None)
@@ -183,7 +182,6 @@ def read_mapping(_how: Row, value: Any, _release: str) -> Outcome:
 
 
 def read_dtype(_how: Row, value: Any, _release: str) -> Outcome:
-    """A name that PyTorch has, such as bfloat16."""
     facts = load_json("quantization.json")
     if value in facts["dtypes"]:
         return Outcome(value)

@@ -101,7 +101,6 @@ def read_reports(row: Row, value: Any, _targets: Targets) -> str:
 
 
 def read_json_text(_row: Row, value: Any, _targets: Targets) -> str:
-    """Anything, but a text that begins like JSON has to be JSON."""
     if not isinstance(value, str) or not value.startswith("{"):
         return ""
     try:

@@ -89,7 +89,6 @@ def _named(kind: Kind, path: str) -> bool:
 
 
 def named_like_ours(path: str) -> bool:
-    """Tell whether a file is called like a config of ours, whatever is in it."""
     return re.search(_OUR_NAMES, path.replace("\\", "/").rsplit("/", 1)[-1]) is not None
 
 
@@ -99,7 +98,6 @@ _IMPORT = rf"(?m)(?:^[ \t]*\"?|\"|\\n[ \t]*)(?:from|import)[ \t]+{_LIBRARIES}"
 
 
 def named_like_python(path: str) -> bool:
-    """Tell whether a file is called like a script or a notebook."""
     return path.lower().endswith((".py", ".ipynb"))
 
 

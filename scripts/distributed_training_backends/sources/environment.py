@@ -34,7 +34,6 @@ def parse_environment(path: str, text: str) -> Document:
 
 
 def environment_document(path: str, text: str, found: dict[str, Variable]) -> Document:
-    """Give variables as a document."""
     words = {
         name: Word(OPEN if HOLE in value.value.chars else value.value.chars, value.place)
         for name, value in found.items()

@@ -23,7 +23,6 @@ def fences(text: str) -> Iterator[Extent]:
 
 
 def has_more(text: str) -> bool:
-    """Tell whether a text has more blocks than are looked at."""
     return next(islice(_extents(text), MAX_BLOCKS, None), None) is not None
 
 

@@ -38,19 +38,16 @@ class HjsonGrammar:
         self._pairs = [start - index for index, start in enumerate(pairs)]
 
     def original(self, extent: Extent) -> Extent:
-        """Give an extent in terms of the text with its own line ends."""
         if not self._pairs:
             return extent
         start, end = (position + bisect_right(self._pairs, position - 1) for position in extent)
         return Extent(start, end)
 
     def note(self, name: str, start: int, end: int, detail: str = "") -> None:
-        """Record a departure from JSON."""
         if len(self.defects) < MAX_DEFECTS:
             self.defects.append(Defect(name, self.original(Extent(start, end)), detail))
 
     def skip(self, position: int) -> int:
-        """Pass over blanks and comments."""
         text = self.text
         while True:
             position = _end(_BLANK, text, position)
@@ -68,7 +65,6 @@ class HjsonGrammar:
             position = end
 
     def key(self, position: int) -> tuple[str, int]:
-        """Read a key in quotes of either kind, or a bare one."""
         if self.text[position : position + 1] in ("'", '"'):
             return self._quoted(position)
         found = _BARE_KEY.match(self.text, position)
@@ -80,7 +76,6 @@ class HjsonGrammar:
         return word.rstrip() if blank else word, end
 
     def scalar(self, position: int) -> tuple[Any, int, int]:
-        """Read a string in quotes, a string without, a number or a word."""
         char = self.text[position : position + 1]
         if not char or char in _PUNCTUATION:
             raise ScanError
@@ -91,7 +86,6 @@ class HjsonGrammar:
         return string, end, end
 
     def next_slot(self, position: int, closing: str) -> int | None:
-        """Commas may be missing, and one may stand before the end."""
         following = position
         comma = self.text[position : position + 1] == ","
         if comma:

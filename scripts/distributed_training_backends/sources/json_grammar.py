@@ -30,18 +30,15 @@ class JsonGrammar:
         self.closed = 0
 
     def skip(self, position: int) -> int:
-        """Pass over blanks."""
         found = _BLANK.match(self.text, position)
         return found.end() if found else position
 
     def key(self, position: int) -> tuple[str, int]:
-        """Read a quoted key."""
         if self.text[position : position + 1] != '"':
             raise ScanError
         return self._string(position)
 
     def scalar(self, position: int) -> tuple[Any, int, int]:
-        """Read a string, a number or a word."""
         if self.text[position : position + 1] == '"':
             string, end = self._string(position)
             return string, end, end
@@ -54,7 +51,6 @@ class JsonGrammar:
         return to_number(number), number.end(), number.end()
 
     def next_slot(self, position: int, closing: str) -> int | None:
-        """Read a comma, or the end of the collection."""
         char = self.text[position : position + 1]
         if char == ",":
             return self.skip(position + 1)

@@ -83,7 +83,6 @@ class Scan:
         self._count = 0
 
     def run(self) -> Item:
-        """Read the whole text as one value."""
         grammar = self._grammar
         position = grammar.skip(0)
         if grammar.braceless:

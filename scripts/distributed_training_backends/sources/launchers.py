@@ -118,12 +118,10 @@ def find(words: Sequence[Token]) -> Found | None:
 
 
 def leads(name: str) -> bool:
-    """Tell whether a command that begins with this word may start a launcher."""
     return HOLE in name or WRAPPERS.fullmatch(_base(name)) is not None
 
 
 def launcher_at(names: Sequence[str], index: int) -> Found | None:
-    """The launcher that begins at a word."""
     base, following = _base(names[index]), names[index + 1] if index + 1 < len(names) else ""
     if base == "accelerate" and following == "launch":
         return Found("accelerate", index, index + 2)
@@ -144,7 +142,6 @@ def _base(name: str) -> str:
 
 
 def document_of(path: str, text: str, found: Found, command: Command, outer: Sequence[Token], job: Job) -> Document:
-    """Make a document of a launcher and its arguments."""
     words, tokens = command.words, command.words[found.rest :]
     launcher = Extent(words[found.first].extent.start, words[found.rest - 1].extent.end)
     if launcher.end < launcher.start:
@@ -179,7 +176,6 @@ def parts(token: Token) -> Iterator[Word]:
 
 
 def words_of(variable: Variable) -> tuple[Word, Word]:
-    """The name and the value of a variable."""
     value = variable.value.chars
     return Word("", variable.name), Word(OPEN if HOLE in value else value, variable.place)
 
@@ -198,7 +194,6 @@ def env_words(words: Sequence[Token]) -> dict[str, Variable]:
 
 
 def scheduler(text: str) -> Job:
-    """The options of a SLURM job."""
     made: Job = {}
     for found in islice(SBATCH.finditer(text), MAX_BLOCKS):
         name = found.group(1) or SHORT[found.group(2)]

@@ -29,17 +29,14 @@ class LimitError(Exception):
         self.message = message
 
     def of(self, path: str) -> Unreadable:
-        """Say which source it is about."""
         return Unreadable(path, self.reason, self.message)
 
 
 def too_deep() -> LimitError:
-    """The refusal of a text whose brackets or indentation go too deep."""
     return LimitError("too-deep", f"it is nested more than {MAX_DEPTH} levels deep, which is the limit")
 
 
 def too_many_nodes() -> LimitError:
-    """The refusal of a text with too many entries."""
     return LimitError("too-many-nodes", f"it has more than {MAX_NODES:,} keys and values, which is the limit")
 
 

@@ -96,7 +96,6 @@ def _beside(raw: Raw) -> list[Document]:
 
 
 def _left_out(raw: Raw, last: Document) -> Iterator[Unreadable]:
-    """Say that a page has blocks that are not looked at."""
     if last.begin:
         from .fragment import MAX_BLOCKS, has_more
 
@@ -175,7 +174,6 @@ def _read_unknown(raw: Raw) -> Document | None:
 
 
 def _wrapped(document: Document) -> Document | None:
-    """The entry of an unknown file that is a config of ours."""
     for name, kind in WRAPPED.items():
         inner = document.get(name)
         readable = document.syntax == "json" or kind not in JSON_ONLY

@@ -27,7 +27,6 @@ def scalar_defects(tag: str, value: str, style: str | None, extent: Extent, poin
 
 
 def string_defects(value: str, extent: Extent, pointer: Pointer) -> Iterator[Defect]:
-    """Note a string that holds a template or half of a surrogate pair."""
     if ("{" in value or "$" in value or "<" in value) and (found := re.search(_TEMPLATE, value)):
         yield Defect("template", extent, found.group(), pointer)
     if not value.isascii() and re.search(_SURROGATE, value):
@@ -41,7 +40,6 @@ def template_marks(text: str) -> Iterator[Defect]:
 
 
 def shape_defects(data: Any, text: str) -> Iterator[Defect]:
-    """Note a text that holds nothing, or no mapping."""
     if data is None and not text.strip():
         yield Defect("empty", Extent(0, 0))
     elif data is None:
@@ -51,7 +49,6 @@ def shape_defects(data: Any, text: str) -> Iterator[Defect]:
 
 
 def around(text: str, position: int) -> Extent:
-    """Give the character at a position, or the last one when the text ends there."""
     start = min(position, len(text) - 1) if text else 0
     return Extent(start, min(start + 1, len(text)))
 

@@ -64,7 +64,6 @@ class Lexer:
         self.inner: list[Extent] = []  # the commands inside `$( )`, to be read on their own
 
     def place(self, start: int, end: int) -> Extent:
-        """Where a stretch of the characters comes from."""
         if not len(self.spots):
             return Extent(0, 0)
         last = self.spots[min(max(end - 1, start), len(self.spots) - 1)]
@@ -72,7 +71,6 @@ class Lexer:
         return Extent(first, last + 1) if first <= last else Extent(first, first + 1)
 
     def part(self, start: int, end: int) -> Text:
-        """A stretch of the characters."""
         return Text(self.chars[start:end], self.spots[start:end])
 
     def tokens(self) -> Iterator[Token]:
@@ -119,7 +117,6 @@ class Lexer:
         yield Token("operator", Text(text, ()), self.place(start, found.end()))
 
     def _redirect(self, found: re.Match[str]) -> None:
-        """Pass over a redirection and its target."""
         self.position = found.end()
         if found.group().endswith("<") and self.chars.startswith("(", self.position):
             self.position = self.closing(self.position)
@@ -260,7 +257,6 @@ class Lexer:
         builder.unclosed = True
 
     def _expansion(self, builder: _Builder, quoted: bool) -> None:
-        """Read what begins with a dollar sign or a backquote."""
         here = self.position
         following = self.chars[here + 1 : here + 2]
         if self.chars[here] == "`":

@@ -68,7 +68,6 @@ class Script:
         self.lexer = Lexer(source, self.lookup)
 
     def lookup(self, name: str) -> Text | None:
-        """What a variable is known to hold here."""
         found = self.find(name)
         if found is None or found.value.chars == HOLE:
             return None
@@ -193,7 +192,6 @@ class Script:
                 self.exported[name] = variable
 
     def set(self, name: str, variable: Variable | None) -> None:
-        """Set a variable in the block that is being read."""
         if not NAME.fullmatch(name):
             return
         self.scopes[-1].names[name] = variable

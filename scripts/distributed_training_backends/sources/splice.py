@@ -44,14 +44,12 @@ class Splicer:
         self._children_of: dict[Pointer, Children] = {}
 
     def rename(self, pointer: Pointer, name: str) -> list[Edit]:
-        """Write another key in the quotes of the old one."""
         extent = self._node(pointer).key
         if extent is None or (*pointer[:-1], name) in self.document.nodes:
             raise NotPossibleError
         return [Edit(*extent, self._written(name, extent))]
 
     def replace(self, pointer: Pointer, value: Any) -> list[Edit]:
-        """Write another value in the place of the old one, on the line of the key."""
         node = self._node(pointer)
         extent = self._tight(node.value)
         written = self._written(value, extent)
@@ -204,7 +202,6 @@ class Splicer:
         return self.text[start : start + 1] in ("{", "[")
 
     def _tight(self, extent: Extent) -> Extent:
-        """Leave out the blank lines that a block scalar keeps."""
         return Extent(extent.start, extent.start + len(self.text[extent.start : extent.end].rstrip()))
 
     def _skip(self, position: int) -> int:
@@ -236,7 +233,6 @@ class Splicer:
         return write(name, self.document.syntax)
 
     def _block(self, name: str, value: Any, indent: str) -> str:
-        """Write an entry in block style, on lines of its own, each after a line end."""
         start = f"{self.document.newline}{indent}{self._plain_key(name)}:"
         if isinstance(value, Verbatim):
             return start + ("" if value.lines else " ") + value.text

@@ -57,7 +57,6 @@ def _float(value: float) -> str:
 
 
 def block_lines(config: Mapping[str, Any], indent: str = "") -> Iterator[str]:
-    """Lines of YAML in block style, as far as mappings are nested."""
     for name, value in config.items():
         if isinstance(value, Mapping) and value:
             yield f"{indent}{write(name, 'yaml')}:\n"

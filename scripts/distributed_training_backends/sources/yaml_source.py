@@ -59,7 +59,6 @@ class _Tree:
         self._total = 0
 
     def feed(self, event: Any, text: str) -> None:
-        """Take one event of the document."""
         if isinstance(event, yaml.AliasEvent):
             self._alias(event)
         elif isinstance(event, yaml.ScalarEvent):
@@ -153,7 +152,6 @@ class _Constructor(SafeConstructor):
     """PyYAML's constructor, which says of a value that its tag does not fit where that stands."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """Make the object of a node."""
         try:
             return super().construct_object(node, deep)
         except yaml.YAMLError:
@@ -302,7 +300,6 @@ def _root_events(parser: Any) -> Iterator[yaml.Event]:
 
 
 def _refusal(error: Exception, text: str) -> Defect:
-    """Give PyYAML's objection in one line, and where it points."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     position = getattr(error, "position", 0) if mark is None else mark.index
     if isinstance(error, yaml.MarkedYAMLError):

@@ -73,7 +73,6 @@ def rows() -> list[dict[str, Any]]:
 
 
 def default_link(kind: str) -> float:
-    """What a kind of link moves in one direction, in GB/s."""
     speed: float = load_json(DATA)["links"][kind]["gb_per_s"]
     return speed
 

@@ -62,7 +62,6 @@ def counted_bytes(run: Run) -> float:
 
 
 def fusion(run: Run) -> float:
-    """Fused kernels keep fewer tensors between them."""
     if run.setup.backend == "megatron":
         return coefficient("megatron_kept")
     if run.checkpointing != "none":
@@ -117,7 +116,6 @@ def adapter_bytes(run: Run) -> float:
 
 
 def backward_bytes(run: Run) -> float:
-    """What the backward pass of a layer adds at its worst moment, in the MLP."""
     shape, tp = run.shape, run.setup.tp
     stream = residual(run) * shape.hidden * (1.5 if run.autocast else 1)
     branches = (3 if shape.gated else 1) - (not run.adapted)  # the last one is saved
@@ -125,7 +123,6 @@ def backward_bytes(run: Run) -> float:
 
 
 def adapter_backward(run: Run) -> float:
-    """Gradients of the adapters' inputs in fp32, where the MLP has adapters."""
     task = run.facts.task
     found = {site.role for site in sites(run.shape, task.lora_targets or ())} if run.adapted else set()
     if not found & {"gate", "up", "down"}:

@@ -52,7 +52,6 @@ def waiting(best: Ranked) -> Iterator[str]:
 
 
 def accumulated(best: Ranked, steps: int) -> Iterator[tuple[int, Pace]]:
-    """The pace with more accumulation, as long as that fits as well."""
     for times in PASSES:
         facts = with_fact(best.made.facts, "batch.accumulation", steps * times)
         if estimate(facts, best.setup).verdict != best.made.estimate.verdict:

@@ -143,7 +143,6 @@ def tier(one: Ranked) -> tuple[str, bool]:
 
 
 def narrow(one: Ranked) -> bool:
-    """Tell whether it would not fit if it needed as much as it may."""
     capacity = one.made.facts.hardware.gpu_memory_gib
     return capacity is not None and one.made.estimate.allocated.high > capacity * GIB
 

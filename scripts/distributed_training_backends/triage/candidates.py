@@ -125,7 +125,6 @@ def megatron(world: int, facts: Facts) -> Iterator[Setup]:
 
 
 def with_told(sizes: Sequence[int], told: int | None) -> Sequence[int]:
-    """Sizes worth a try, and the one that the user insists on."""
     return sizes if told in (None, 1) else sorted({*sizes, told or 1})
 
 

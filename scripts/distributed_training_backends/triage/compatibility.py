@@ -67,14 +67,12 @@ class Extra(NamedTuple):
 
 
 def cautions(facts: Facts, setup: Setup) -> Iterator[Remark]:
-    """What has to be known about a setup, rules of thumb against it included."""
     fields, data = fields_of(facts, setup), load_json(DATA)
     rows = (row for row in (*data["later"], *data["cautions"]) if fits(fields, row))
     return (Remark(row["text"].format_map(fields), row["source"]) for row in rows)
 
 
 def comes_later(facts: Facts, setup: Setup) -> bool:
-    """Tell whether a rule of thumb puts a setup behind the others."""
     fields = fields_of(facts, setup)
     return any(fits(fields, row) for row in load_json(DATA)["later"])
 

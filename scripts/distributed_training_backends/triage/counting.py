@@ -35,7 +35,6 @@ def count(family: Family, sizes: Sizes, config: Mapping[str, Any]) -> Counts:
 
 
 def attention(family: Family, sizes: Sizes, config: Mapping[str, Any]) -> tuple[int, int]:
-    """Parameters of the projections of a layer, and of its norms and sinks."""
     if family.latent:
         return latent_attention(family, sizes, config)
     out, keys = sizes.heads * sizes.head_dim, sizes.kv_heads * sizes.head_dim
@@ -73,7 +72,6 @@ def mlp(family: Family, hidden: int, width: int, bias: bool) -> int:
 
 
 def sparse(family: Family, sizes: Sizes) -> tuple[int, int]:
-    """Parameters of the experts of a layer, and of what chooses among them."""
     assert family.experts is not None
     experts = sizes.experts * mlp(family, sizes.hidden, sizes.expert_width, family.experts.bias)
     experts += mlp(family, sizes.hidden, sizes.shared_width, False) if sizes.shared_width else 0

@@ -91,6 +91,5 @@ def choices(facts: Facts, setup: Setup) -> Iterator[str]:
 
 
 def dtype_choice(asked: Facts, facts: Facts) -> Iterator[str]:
-    """That weights are loaded otherwise than Transformers would."""
     if asked.weights != facts.weights:
         yield f"weights loaded in {facts.weights}, which this backend leaves as they are"

@@ -83,7 +83,6 @@ def blocks(facts: Facts, setup: Setup) -> Iterator[tuple[str, Config]]:
 
 
 def deepspeed_block(facts: Facts, setup: Setup) -> Config:
-    """Where the JSON is, and what DeepSpeed's file has no key for."""
     block: Config = {"deepspeed_config_file": DEEPSPEED_FILE}
     if (facts.hardware.nodes or 1) > 1:
         block["deepspeed_multinode_launcher"] = "standard"
@@ -92,7 +91,6 @@ def deepspeed_block(facts: Facts, setup: Setup) -> Config:
 
 
 def fsdp_block(facts: Facts, setup: Setup) -> Config:
-    """FSDP's settings, without those that the release does not have yet."""
     second = setup.backend == "fsdp2"
     block: Config = {
         "fsdp_activation_checkpointing": setup.checkpointing == "full" and setup.checkpointed_by == "backend",
@@ -149,7 +147,6 @@ def recomputing(setup: Setup, known: Container[str]) -> Config:
 
 
 def dynamo_block(facts: Facts) -> Config:
-    """torch.compile, of the repeated layers only where the release can."""
     block: Config = {"dynamo_backend": "INDUCTOR"}
     if "dynamo_use_regional_compilation" in knowledge.for_release(facts.versions.accelerate).options:
         block["dynamo_use_regional_compilation"] = True

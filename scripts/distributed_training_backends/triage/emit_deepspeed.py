@@ -37,7 +37,6 @@ def deepspeed_json(facts: Facts, setup: Setup) -> str | None:
 
 
 def precision(facts: Facts) -> Config:
-    """fp16 with dynamic loss scaling, bf16, or nothing for fp32."""
     if facts.precision == "fp16":
         return {"fp16": {"enabled": True, "loss_scale": 0, "initial_scale_power": 16}}
     return {} if facts.precision == "fp32" else {"bf16": {"enabled": True}}

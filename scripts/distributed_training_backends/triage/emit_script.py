@@ -106,7 +106,6 @@ def quantization(facts: Facts, setup: Setup) -> Iterator[str]:
 
 
 def split_while_loading(facts: Facts, setup: Setup) -> dict[str, object]:
-    """Transformers splits the layers, Accelerate does not."""
     if new_tensor_parallel(facts):
         return {"distributed_config": Name(f"DistributedConfig(tp_size={setup.tp})")}
     return {"tp_plan": "auto", "device_mesh": Name('accelerator.torch_device_mesh["tp"]')}
@@ -214,7 +213,6 @@ def prepared(facts: Facts, setup: Setup) -> bool:
 
 
 def dtype_name(facts: Facts) -> str:
-    """The argument of from_pretrained, which changed its name."""
     return "dtype" if in_span(facts.versions.transformers, "4.56.0", None) else "torch_dtype"
 
 

@@ -79,7 +79,6 @@ def _mapping(value: object, schema: Mapping[str, Any], at: Pointer) -> Iterator[
 
 
 def no_facts(value: Mapping[Any, Any]) -> str | None:
-    """What to say of a mapping that holds something else altogether."""
     known = facts_schema()["properties"]
     if not value or any(key in known for key in value):
         return None

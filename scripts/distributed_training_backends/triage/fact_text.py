@@ -26,7 +26,6 @@ def facts_in(text: str, name: str = "facts") -> dict[str, Any]:
 
 
 def refuse_defects(document: Document) -> None:
-    """Stop at what cannot be read, and at a fact that is told twice."""
     for one in document.defects:
         if one.name == "duplicate-key":
             said = f"{json_pointer(one.pointer)} is told twice; leave one out"

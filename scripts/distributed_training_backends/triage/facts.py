@@ -135,7 +135,6 @@ def read_facts(data: Mapping[str, Any]) -> tuple[Facts, list[Problem]]:
 
 
 def _group(kind: Any, given: object, at: str, bad: Iterable[str]) -> Any:
-    """One group of facts, without those that cannot be used."""
     items = given.items() if isinstance(given, Mapping) else ()
     wrong = {pointer.split("/")[2] for pointer in bad if pointer.startswith(at + "/")}
     return kind(**{key: _plain(value) for key, value in items if key in kind._fields and key not in wrong})

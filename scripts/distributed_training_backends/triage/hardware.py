@@ -21,7 +21,6 @@ class Identified(NamedTuple):
 
 
 def identified(facts: Facts) -> Identified:
-    """Look the accelerator up, and assume what its kind of arithmetic wants."""
     found = looked_up(facts)
     if found.facts.precision == "fp8" and found.facts.weights is None:
         whole = Assumption("weights", "fp32", "FP8 layers under FSDP2 want all weights in fp32", ("bf16",))

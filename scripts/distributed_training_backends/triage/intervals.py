@@ -10,7 +10,6 @@ from .run import Run
 
 
 def spreads() -> dict[str, Any]:
-    """How far parts may be off, and where the verdicts change."""
     known: dict[str, Any] = load_json("memory.json")["spread"]
     return known
 

@@ -16,5 +16,4 @@ def roles(targets: Iterable[str]) -> set[str]:
 
 
 def unknown_targets(targets: Iterable[str]) -> list[str]:
-    """The names that no matrix of a known model goes by."""
     return [target for target in targets if not roles((target,))]

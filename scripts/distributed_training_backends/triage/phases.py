@@ -50,7 +50,6 @@ class Pieces(NamedTuple):
 
     @property
     def loss(self) -> Logits:
-        """The end of the model, which only the last stage of a pipeline has."""
         return Logits(self.logits.forward * self.run.tokens, self.logits.backward * self.run.tokens)
 
     @property

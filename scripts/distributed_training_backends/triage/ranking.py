@@ -81,7 +81,6 @@ def quantized(facts: Facts, setup: Setup) -> bool:
 
 
 def slowdown(facts: Facts, setup: Setup) -> float:
-    """What the backend and its add-ons cost or save, as a factor."""
     factor = 1.0
     if setup.compile or facts.compile:
         factor /= threshold("compile_gain")
@@ -105,7 +104,6 @@ def operations(facts: Facts, setup: Setup, work: Work) -> float:
 
 
 def peak(facts: Facts, setup: Setup) -> float:
-    """The GPU's rate in operations a second."""
     gpu = accelerator(facts)
     rate: float = 1e12 * (gpu.tflops if gpu else load_json("planner.json")["assumed_tflops"]["value"])
     if facts.precision == "fp32":
@@ -205,7 +203,6 @@ def link_rate(facts: Facts) -> float:
 
 
 def network_gbit(facts: Facts) -> float:
-    """The network of a node as it is told or assumed."""
     gbit: float = facts.hardware.inter_gbit or load_json("planner.json")["assumed_network_gbit"]["value"]
     return gbit
 
@@ -247,7 +244,6 @@ def simplicity(setup: Setup) -> int:
 
 
 def band(best: float, speed: float) -> int:
-    """Which group of about equal speeds one belongs to, counted from the best."""
     return floor(log(best / speed) / log(1 + threshold("equal_speed"))) if speed > 0 else 10**6
 
 

@@ -116,7 +116,6 @@ def gib(size: float) -> float:
 
 
 def speed(one: Ranked, fastest: float) -> Speed:
-    """A pace beside the fastest one that fits."""
     pace, world = one.pace, max(1, one.setup.world)
     return Speed(
         relative=round(pace.speed / fastest, 3),

@@ -124,6 +124,5 @@ def stored(facts: Facts, setup: Setup) -> tuple[int, int]:
 
 
 def upcasts() -> list[dict[str, Any]]:
-    """In which releases a backend makes fp32 of the weights."""
     facts: list[dict[str, Any]] = load_json("memory.json")["upcasts"]
     return facts

@@ -62,7 +62,6 @@ def shape_of(model: ModelFacts) -> Shape:
 
 
 def told(model: ModelFacts, family: Family) -> dict[str, Any]:
-    """The sizes that are told, as the family's config spells them."""
     sizes = {size: value for size in SIZES if (value := getattr(model, size)) is not None}
     return {family.keys.get(size, size).partition("|")[0]: value for size, value in sizes.items()}
 
