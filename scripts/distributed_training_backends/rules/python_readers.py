@@ -36,14 +36,10 @@ def read(row: Row, value: Any, call: Call) -> Reading:
 
 def words_of(row: Row, call: Call) -> list[Any]:
     known = knowledge.for_release(call.script.release)
-    found: list[Any] = list(row.get("more", ()))
-    if "enum" in row:
-        found = [*known.enum(row["enum"]).values(), *found]
-    if "constant" in row:
-        found = [*(known.constant(row["constant"]) or ()), *found]
-    if "literal" in row:
-        found = [*known.literal(row["literal"]), *found]
-    return found
+    found: list[Any] = [*known.literal(row["literal"])] if "literal" in row else []
+    found += (known.constant(row["constant"]) or ()) if "constant" in row else ()
+    found += known.enum(row["enum"]).values() if "enum" in row else ()
+    return [*found, *row.get("more", ())]
 
 
 def folded(text: str, row: Row) -> str:
@@ -84,7 +80,7 @@ def read_allowed(row: Row, value: Any, call: Call) -> Reading:
 
 
 def read_trackers(_row: Row, value: Any, call: Call) -> Reading:
-    words = [*knowledge.for_release(call.script.release).enum("LoggerType").values()]
+    words = words_of({"enum": "LoggerType"}, call)
     for one in value if isinstance(value, list) else [value]:
         if type(one) is str and one not in words:
             return Reading(f"{listing(words)}, or a list of them", near(one, words))

@@ -51,14 +51,10 @@ def refusals(row: Row, call: Call, refusal: str) -> Iterator[Hit]:
     found = read(row, call.given[name], call)
     if found.expected:
         if row.get("null") == "refused":
-            unless = [*unless, *variables(call, name)]
+            # the variables that beat the argument, where it is not known that none is set
+            source = api.sources(call.name, call.script.release).get(name)
+            unless += source.variables if source and not call.script.launched else ()
         yield weighed(call, misread(call, name, found, refusal), unless)
-
-
-def variables(call: Call, name: str) -> tuple[str, ...]:
-    """The variables that beat an argument, where it is not known that none is set."""
-    source = api.sources(call.name, call.script.release).get(name)
-    return source.variables if source and not call.script.launched else ()
 
 
 def misread(call: Call, name: str, found: Reading, refusal: str) -> Hit:
@@ -119,13 +115,12 @@ def refused_together(script: Script) -> Iterator[Hit]:
     accelerator.py, `Accelerator.__init__`.
     """
     for row, call in rows("together", script):
-        unless = assumptions(call, row["when"])
-        if unless is not None and takes_all(call, row):
+        if (unless := met(call, row)) is not None:
             yield weighed(call, Hit(call.at(row["at"]), row["says"]), unless)
 
 
-def takes_all(call: Call, row: Row) -> bool:
-    return all(name in call.parameters for name in row["when"])
+def met(call: Call, row: Row) -> list[str] | None:
+    return assumptions(call, row["when"]) if all(name in call.parameters for name in row["when"]) else None
 
 
 @rule("PYS020", warning="*")
@@ -136,8 +131,7 @@ def argument_without_effect(script: Script) -> Iterator[Hit]:
     setting. Source: 1.15.0, utils/dataclasses.py, `FullyShardedDataParallelPlugin.__post_init__`.
     """
     for row, call in rows("unread", script):
-        unless = assumptions(call, row["when"])
-        if unless is not None and takes_all(call, row):
+        if (unless := met(call, row)) is not None:
             doubt = f" (unless the launcher sets {' or '.join(dict.fromkeys(unless))})" if unless else ""
             yield Hit(call.at(row["at"], "key"), f"{row['at']} has no effect: {row['says']}{doubt}")
     for row, call in rows("values", script):
