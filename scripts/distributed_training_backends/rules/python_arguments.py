@@ -1,5 +1,6 @@
 """PYS rules about the names in plugin calls: classes, arguments and members that a release has or lacks."""
 
+import re
 from collections.abc import Iterator
 
 from ..flow.script import DATA, Call, Script, positional
@@ -69,12 +70,16 @@ def owners_spans(owner: str, name: str) -> list[tuple[str, str | None]]:
     return next((found for base in bases if (found := api.spans(base, name))), [])
 
 
+def instead(call: Call, name: str) -> str:
+    return str(load_json(DATA)["instead"].get(call.name, {}).get(name, ""))
+
+
 def misnamed(call: Call, name: str) -> Hit:
     at = call.at(name, "key")
     text = f"{call.name} has no argument {named(name)}, and Python refuses the call"
-    if advice := load_json(DATA)["instead"].get(call.name, {}).get(name):
+    if advice := instead(call, name):
         return Hit(at, f"{text}; {advice}")
-    bare = name.removeprefix("fsdp_").removeprefix("deepspeed_").removeprefix("megatron_lm_").removeprefix("dynamo_")
+    bare = re.sub("^(fsdp_)?(deepspeed_)?(megatron_lm_)?(dynamo_)?", "", name)
     near = bare if bare in call.parameters else closest(name, call.parameters)
     near = near if near and near not in call.given else None
     return Hit(at, text + did_you_mean(near), renaming(at, near) if near else None)
@@ -92,9 +97,8 @@ def argument_of_another_release(script: Script) -> Iterator[Hit]:
     for call in judged(script):
         for name in unexpected(call):
             if spans := owners_spans(call.name, name):
-                advice = load_json(DATA)["instead"].get(call.name, {}).get(name)
                 text = f"{call.name} of accelerate {script.release} has no argument {name}"
-                advice = advice or ("" if parse(spans[0][0]) > parse(script.release) else "remove it")
+                advice = instead(call, name) or ("" if parse(spans[0][0]) > parse(script.release) else "remove it")
                 text += f" (it {life(spans, script.release)})" + (f"; {advice}" if advice else "")
                 yield weighed(call, Hit(call.at(name, "key"), text))
 

@@ -36,18 +36,16 @@ def handlers_refused(script: Script) -> Iterator[Hit]:
     """
     for call in script.of("Accelerator"):
         value = call.given.get("kwargs_handlers")
-        text = wrong_list(value) or next(wrong_handlers(handlers(call), script.release), "")
+        text = next(wrong_handlers(value, script.release), "")
         if text:
             yield weighed(call, Hit(call.at("kwargs_handlers"), f"{text}: accelerate {script.release} refuses it"))
 
 
-def wrong_list(value: Any) -> str:
-    if value is None or value is OPEN or isinstance(value, list):
-        return ""
-    return f"kwargs_handlers is {written(value)}, and should be a list of handlers"
-
-
-def wrong_handlers(found: list[Any], release: str) -> Iterator[str]:
+def wrong_handlers(found: Any, release: str) -> Iterator[str]:
+    if not isinstance(found, list):
+        if found is not None and found is not OPEN:
+            yield f"kwargs_handlers is {written(found)}, and should be a list of handlers"
+        return
     names = [one.name for one in found if isinstance(one, Made)]
     for one in found:
         if one is OPEN or (isinstance(one, Made) and one.name in HANDLERS):
