@@ -16,12 +16,12 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import BlobResourceContents, TextResourceContents
 from mcp_server.app import server
 from mcp_server.resources import SkillFile
-from tests.mcp_calls import MODES
+from tests.mcp_calls import MODES, ROOT
 from tests.mcp_wire import Wire, wire
+from tests.tables import table
 
 from distributed_training_backends import skill
 
-ROOT = Path(__file__).resolve().parent.parent
 HOME = "skill://distributed-training-backends"
 INVALID_PARAMS = -32602
 pytestmark = pytest.mark.anyio
@@ -38,11 +38,9 @@ def running() -> Iterator[Wire]:
 def entry(running: Wire) -> dict[str, Any]:
     """The entry of the skill."""
     result = running.ask("skills/list")["result"]
-    (only,) = result["skills"]
-    assert (result["resultType"], result["cacheScope"]) == ("complete", "public")
-    assert result["ttlMs"] > 0
-    found: dict[str, Any] = only
-    return found
+    assert (result["resultType"], result["cacheScope"], result["ttlMs"] > 0) == ("complete", "public", True)
+    (found,) = result["skills"]
+    return dict(found)
 
 
 def tracked() -> set[str]:
@@ -87,20 +85,15 @@ def test_folders_lead_to_every_file(running: Wire, entry: dict[str, Any]) -> Non
     assert files == {item["uri"] for item in entry["resources"]}
 
 
-@pytest.mark.parametrize(
-    ("method", "uri"),
-    [
-        ("skills/get", f"{HOME}"),
-        ("skills/get", f"{HOME}/references/SKILL.md"),
-        ("skills/get", "skill://another/SKILL.md"),
-        ("resources/directory/read", f"{HOME}/"),
-        ("resources/directory/read", f"{HOME}/SKILL.md"),
-        ("resources/directory/read", f"{HOME}/tests"),
-        ("resources/directory/read", "file:///"),
-    ],
-)
-def test_unknown_addresses_are_invalid(running: Wire, method: str, uri: str) -> None:
-    assert running.ask(method, uri=uri)["error"]["code"] == INVALID_PARAMS
+@table("""method, path
+skills/get, ''
+skills/get, /references/SKILL.md
+resources/directory/read, /
+resources/directory/read, /SKILL.md
+resources/directory/read, /tests""")
+def test_unknown_addresses_are_invalid(running: Wire, method: str, path: str) -> None:
+    for uri in (HOME + path, "skill://another/SKILL.md", "file:///"):
+        assert running.ask(method, uri=uri)["error"]["code"] == INVALID_PARAMS
 
 
 @pytest.mark.parametrize("method", ["skills/list", "resources/directory/read"])
@@ -167,17 +160,13 @@ async def test_bytes_are_served_as_they_are(tmp_path: Path, monkeypatch: pytest.
     assert await resource.read() == data.decode()
 
 
-async def test_types_fit_the_files() -> None:
+@table("""path, kind
+scripts/lookup_reference.py, text/x-python
+scripts/distributed_training_backends/data/targets.json, application/json
+references/rules/fsdp.md, text/markdown
+scripts/distributed_training_backends/data/accelerate.json.gz, application/gzip""")
+async def test_types_fit_the_files(path: str, kind: str) -> None:
     async with Client(server()) as client:
-        for path, kind in (
-            ("scripts/lookup_reference.py", "text/x-python"),
-            ("scripts/distributed_training_backends/data/targets.json", "application/json"),
-            ("references/rules/fsdp.md", "text/markdown"),
-        ):
-            (content,) = (await client.read_resource(f"{HOME}/{path}")).contents
-            assert isinstance(content, TextResourceContents)
-            assert content.mime_type == kind
-        packed = f"{HOME}/scripts/distributed_training_backends/data/accelerate.json.gz"
-        (content,) = (await client.read_resource(packed)).contents
-        assert isinstance(content, BlobResourceContents)
-        assert content.mime_type == "application/gzip"
+        (content,) = (await client.read_resource(f"{HOME}/{path}")).contents
+    assert isinstance(content, BlobResourceContents if kind == "application/gzip" else TextResourceContents)
+    assert content.mime_type == kind
