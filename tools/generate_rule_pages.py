@@ -106,7 +106,6 @@ def example_lines(example: Example, same_as: str) -> Iterator[str]:
     It has a heading, so that no section is long; look-up takes it for a part of the rule.
     """
     yield f"### {example.verdict}{': ' if example.title else ''}{example.title}"
-    yield ""
     if same_as:
         yield from (f"As in [{same_as}](#{same_as.lower()}).", "")
         return
@@ -114,7 +113,6 @@ def example_lines(example: Example, same_as: str) -> Iterator[str]:
         options = () if number else example.options
         plain = name == NAMES[language(name)] and not (options and options[0][0] != "-")
         yield f"```{shlex.join([language(name), *(() if plain else [name]), *options])}\n{text}```"
-        yield ""
     if example.verdict == "bad":
         yield f"```{OUTPUT}\n{shortened(shown(example), example.files[0][0])}```"
         yield ""

@@ -7,7 +7,7 @@ from ..rules.registry import RULES
 
 FOLDER = "references/rules/"
 _WHERE = re.compile(r"^All about a rule(?s:.*?)\. ", re.MULTILINE)
-_EXAMPLE = re.compile(r"^### (\w+): .*\n\n((?:```(?s:.*?)^```\n+)+)", re.MULTILINE)
+_EXAMPLE = re.compile(r"^### (\w+): .*\n+((?:```(?s:.*?)^```\n+)+)", re.MULTILINE)
 _HEADING = re.compile(r"^##(#?) (\w+)(?:: (.*))?$", re.MULTILINE)
 _UNTITLED = {"bad": "an example", "good": "the good way"}
 _AS_IN = re.compile(r"^As in \[(\w+)\]\(#\w+\)\.$", re.MULTILINE)

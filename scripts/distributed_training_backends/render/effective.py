@@ -1,4 +1,4 @@
-"""What takes effect, as text for people, as lines for tools, and as JSON (data/schemas/report.schema.json)."""
+"""What takes effect, as text for people, as lines for tools, and as JSON (data/schemas/report.schema.json.gz)."""
 
 import json
 from collections.abc import Iterator, Sequence

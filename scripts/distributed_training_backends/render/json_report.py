@@ -1,4 +1,4 @@
-"""A report as JSON. The shape is published as data/schemas/report.schema.json."""
+"""A report as JSON. The shape is published as data/schemas/report.schema.json.gz."""
 
 import json
 from typing import Any
