@@ -17,74 +17,74 @@ LONGEST = 240  # code points of a note in a short answer
 
 
 def call(given: Arguments) -> Answer:
-    for name in ("config", "deepspeed_config"):
-        if FILE.fullmatch(given.get(name, "")):
-            raise CallError(f"{name} is the name of a file, and this tool reads no files; pass the text in the file")
-    options = api.Options(targets_from(given), api.Context(num_processes=given.get("num_processes")))
-    try:
-        report = api.convert_text(given["config"], given["to"], options, deepspeed=given.get("deepspeed_config"))
-    except BadConversionError as error:
-        raise CallError(redact(str(error)).replace("<text>", "config")) from None
-    return shaped(report, given["detail"])
+	for name in ("config", "deepspeed_config"):
+		if FILE.fullmatch(given.get(name, "")):
+			raise CallError(f"{name} is the name of a file, and this tool reads no files; pass the text in the file")
+	options = api.Options(targets_from(given), api.Context(num_processes=given.get("num_processes")))
+	try:
+		report = api.convert_text(given["config"], given["to"], options, deepspeed=given.get("deepspeed_config"))
+	except BadConversionError as error:
+		raise CallError(redact(str(error)).replace("<text>", "config")) from None
+	return shaped(report, given["detail"])
 
 
 def shaped(report: ConvertReport, detail: str) -> Answer:
-    data = convert_data(report)
-    room = ROOM[detail] - size(data["text"])
-    whole_text = room >= 0
-    told = [entry(note, detail) for note in data["notes"] if detail == "full" or note["status"] != "same"]
-    told += [entry({"status": "rejected", "setting": one.pop("code"), **one}, detail) for one in data["findings"]]
-    notes: list[Any] = []
-    for note in told:
-        room -= size(compact(note)) + 1
-        if room < 0 and notes:
-            break
-        notes.append(note)
-    said = [said_of(report)]
-    if len(notes) < len(told):
-        said.append(f"{len(told) - len(notes)} more notes: detail full gives them.")
-    if not whole_text:
-        said.append("The text is long: detail full gives it." if detail == "concise" else "The text is too long.")
-    head = {"summary": " ".join(said), "verdict": data["verdict"], "equivalent": data["equivalent"]}
-    return {**head, "kind": data["result"], "text": data["text"] if whole_text else "", "notes": notes}
+	data = convert_data(report)
+	room = ROOM[detail] - size(data["text"])
+	whole_text = room >= 0
+	told = [entry(note, detail) for note in data["notes"] if detail == "full" or note["status"] != "same"]
+	told += [entry({"status": "rejected", "setting": one.pop("code"), **one}, detail) for one in data["findings"]]
+	notes: list[Any] = []
+	for note in told:
+		room -= size(compact(note)) + 1
+		if room < 0 and notes:
+			break
+		notes.append(note)
+	said = [said_of(report)]
+	if len(notes) < len(told):
+		said.append(f"{len(told) - len(notes)} more notes: detail full gives them.")
+	if not whole_text:
+		said.append("The text is long: detail full gives it." if detail == "concise" else "The text is too long.")
+	head = {"summary": " ".join(said), "verdict": data["verdict"], "equivalent": data["equivalent"]}
+	return {**head, "kind": data["result"], "text": data["text"] if whole_text else "", "notes": notes}
 
 
 def size(said: str) -> int:
-    return len(said.encode("utf-8", "replace"))
+	return len(said.encode("utf-8", "replace"))
 
 
 def said_of(report: ConvertReport) -> str:
-    if report.text:
-        return summary(report).partition(": ")[2].replace("said above", "in notes") + "."
-    refused = "The config is refused as it is: mend it first (validate_config)."
-    return refused if report.verdict == "rejected" else "The config cannot be judged."
+	if report.text:
+		return summary(report).partition(": ")[2].replace("said above", "in notes") + "."
+	refused = "The config is refused as it is: mend it first (validate_config)."
+	return refused if report.verdict == "rejected" else "The config cannot be judged."
 
 
 def entry(note: dict[str, Any], detail: str) -> dict[str, Any]:
-    message = note["message"][: LONGEST if detail == "concise" else None]
-    line = {"line": note["line"]} if note["line"] else {}
-    return {"status": note["status"], "setting": note["setting"], "message": message, **line}
+	message = note["message"][: LONGEST if detail == "concise" else None]
+	line = {"line": note["line"]} if note["line"] else {}
+	return {"status": note["status"], "setting": note["setting"], "message": message, **line}
 
 
 TOOL = Tool(
-    name="convert_config",
-    title="Convert a training backend config",
-    description=(
-        "Says what a config says for another backend or surface (FSDP1 to FSDP2, DeepSpeed and FSDP, launch flags, "
-        "plugin code, TrainingArguments), and what gets lost."
-    ),
-    properties={
-        "config": text("Text of an Accelerate YAML or launch command", minLength=1),
-        "to": {"type": "string", "enum": list(TARGETS), "description": "fsdp: from DeepSpeed"},
-        "deepspeed_config": text(),
-        "num_processes": whole(),
-        **{name: VERSIONS[name] for name in ("accelerate_version", "transformers_version")},
-        "detail": choice("concise", "full"),
-    },
-    required=("config", "to"),
-    answers={
-        **dict.fromkeys(("summary", "text"), text()),
-        "notes": {"type": "array", "items": {"type": "object", "properties": {}}},
-    },
-    call=call,
+	name="convert_config",
+	title="Convert a training backend config",
+	description=(
+		"Says what a config says for another backend or surface (FSDP1 to FSDP2, DeepSpeed and FSDP, launch flags, "
+		"plugin code, TrainingArguments), and what gets lost."
+	),
+	properties={
+		"config": text("Text of an Accelerate YAML or launch command", minLength=1),
+		"to": {"type": "string", "enum": list(TARGETS), "description": "fsdp: from DeepSpeed"},
+		"deepspeed_config": text(),
+		"num_processes": whole(),
+		**{name: VERSIONS[name] for name in ("accelerate_version", "transformers_version")},
+		"detail": choice("concise", "full"),
+	},
+	required=("config", "to"),
+	answers={
+		**dict.fromkeys(("summary", "text"), text()),
+		"notes": {"type": "array", "items": {"type": "object", "properties": {}}},
+	},
+	call=call,
 )

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from .resources import paths_like, uri_of
 
 BACKENDS = (
-    *("DDP", "FSDP1", "FSDP2", "DeepSpeed ZeRO-1", "DeepSpeed ZeRO-2", "DeepSpeed ZeRO-3", "Megatron-LM"),
-    *("tensor parallelism", "context parallelism", "sequence parallelism", "TPU/XLA", "Gaudi", "multi-CPU"),
+	*("DDP", "FSDP1", "FSDP2", "DeepSpeed ZeRO-1", "DeepSpeed ZeRO-2", "DeepSpeed ZeRO-3", "Megatron-LM"),
+	*("tensor parallelism", "context parallelism", "sequence parallelism", "TPU/XLA", "Gaudi", "multi-CPU"),
 )
 METHODS = ("full fine-tuning", "LoRA", "QLoRA", "pre-training", "inference")
 HARDWARE = ("1x 24 GB", "1x 80 GB", "2x 24 GB", "8x 40 GB", "8x 80 GB", "2 nodes of 8x 80 GB", "TPU v5e-8", "8x Gaudi")
@@ -19,9 +19,9 @@ Completer = Callable[[str], Sequence[str]]
 
 
 def choose_backend(model_size: str = "", hardware: str = "", method: str = "", sequence_length: str = "") -> str:
-    """Choose a training backend for a model and a machine, and write its config."""
-    known = {"model": model_size, "hardware": hardware, "method": method, "sequence length": sequence_length}
-    return f"""\
+	"""Choose a training backend for a model and a machine, and write its config."""
+	known = {"model": model_size, "hardware": hardware, "method": method, "sequence length": sequence_length}
+	return f"""\
 Choose a training backend of Hugging Face Accelerate for this run, and write the config.
 
 {facts(known)}
@@ -36,9 +36,9 @@ Choose a training backend of Hugging Face Accelerate for this run, and write the
 
 
 def fix_failed_run(error: str = "", backend: str = "", config: str = "", versions: str = "") -> str:
-    """Find out why a run failed or hangs, and mend it."""
-    known = {"backend": backend, "releases": versions, "error": error, "config": config}
-    return f"""\
+	"""Find out why a run failed or hangs, and mend it."""
+	known = {"backend": backend, "releases": versions, "error": error, "config": config}
+	return f"""\
 Find out why this training run failed or hangs, and mend it.
 
 {facts(known)}
@@ -54,39 +54,39 @@ Find out why this training run failed or hangs, and mend it.
 
 
 PROMPTS: Mapping[str, tuple[str, Callable[..., str]]] = {
-    "choose_backend": ("Choose a training backend", choose_backend),
-    "fix_failed_run": ("Fix a failed training run", fix_failed_run),
+	"choose_backend": ("Choose a training backend", choose_backend),
+	"fix_failed_run": ("Fix a failed training run", fix_failed_run),
 }
 COMPLETIONS: Mapping[tuple[str, str], Sequence[str]] = {
-    ("choose_backend", "model_size"): SIZES,
-    ("choose_backend", "hardware"): HARDWARE,
-    ("choose_backend", "method"): METHODS,
-    ("fix_failed_run", "backend"): BACKENDS,
+	("choose_backend", "model_size"): SIZES,
+	("choose_backend", "hardware"): HARDWARE,
+	("choose_backend", "method"): METHODS,
+	("fix_failed_run", "backend"): BACKENDS,
 }
 
 
 def facts(known: Mapping[str, str]) -> str:
-    """What the user has said, as a list; what is not known is asked for."""
-    given = {name: value.strip()[:LONGEST] for name, value in known.items() if value.strip()}
-    listed = [f"{name}:\n{fenced(value)}" if "\n" in value else f"- {name}: {value}" for name, value in given.items()]
-    missing = [name for name in known if name not in given]
-    ask = [f"- not said yet, ask if it matters: {', '.join(missing)}"] if missing else []
-    return "\n".join(listed + ask)
+	"""What the user has said, as a list; what is not known is asked for."""
+	given = {name: value.strip()[:LONGEST] for name, value in known.items() if value.strip()}
+	listed = [f"{name}:\n{fenced(value)}" if "\n" in value else f"- {name}: {value}" for name, value in given.items()]
+	missing = [name for name in known if name not in given]
+	ask = [f"- not said yet, ask if it matters: {', '.join(missing)}"] if missing else []
+	return "\n".join(listed + ask)
 
 
 def fenced(value: str) -> str:
-    """A longer text as a block that its own backticks cannot end."""
-    fence = "```"
-    while fence in value:
-        fence += "`"
-    return f"{fence}text\n{value}\n{fence}"
+	"""A longer text as a block that its own backticks cannot end."""
+	fence = "```"
+	while fence in value:
+		fence += "`"
+	return f"{fence}text\n{value}\n{fence}"
 
 
 def completions(reference: str, argument: str, beginning: str) -> list[str]:
-    """What an argument of a prompt, or the path of the resource template, may go on with."""
-    if argument == "path" and reference.startswith("skill://"):
-        return paths_like(beginning)
-    values = COMPLETIONS.get((reference, argument), ())
-    lowered = beginning.lower()
-    fitting = [value for value in values if lowered in value.lower()]
-    return sorted(fitting, key=lambda value: not value.lower().startswith(lowered))
+	"""What an argument of a prompt, or the path of the resource template, may go on with."""
+	if argument == "path" and reference.startswith("skill://"):
+		return paths_like(beginning)
+	values = COMPLETIONS.get((reference, argument), ())
+	lowered = beginning.lower()
+	fitting = [value for value in values if lowered in value.lower()]
+	return sorted(fitting, key=lambda value: not value.lower().startswith(lowered))

@@ -19,57 +19,56 @@ MIME_TYPES = {"md": "text/markdown", "py": "text/x-python", "json": "application
 
 
 class SkillFile(Resource):
-    """One file, served as the very bytes that its digest is about."""
+	"""One file, served as the very bytes that its digest is about."""
 
-    path: str
+	path: str
 
-    async def read(self) -> str | bytes:
-        """Decode without touching line ends; what is packed is no text."""
-        content = skill.content(self.path)
-        return content if self.path.endswith(".gz") else content.decode("utf-8")
+	async def read(self) -> str | bytes:
+		"""Decode without touching line ends; what is packed is no text."""
+		content = skill.content(self.path)
+		return content if self.path.endswith(".gz") else content.decode("utf-8")
 
 
 @cache
 def frontmatter() -> dict[str, Any]:
-    return skill.frontmatter()
+	return skill.frontmatter()
 
 
 def uri_of(path: str) -> str:
-    return f"{ROOT}/{path}"
+	return f"{ROOT}/{path}"
 
 
 def mime_type(path: str) -> str:
-    return MIME_TYPES[path.rpartition(".")[2]]
+	return MIME_TYPES[path.rpartition(".")[2]]
 
 
 def resources() -> Iterator[Resource]:
-    """Every file of the skill. All can be read; `is_listed` says which of them are listed."""
-    for path in skill.files():
-        about = {"uri": uri_of(path), "mime_type": mime_type(path), "path": path}
-        if path == "SKILL.md":
-            yield SkillFile.model_validate({**about, "name": NAME, "description": frontmatter()["description"]})
-        else:
-            title = title_of(path) if path.endswith(".md") else None
-            yield SkillFile.model_validate({**about, "name": path, "title": title})
+	"""Every file of the skill. All can be read; `is_listed` says which of them are listed."""
+	for path in skill.files():
+		about = {"uri": uri_of(path), "mime_type": mime_type(path), "path": path}
+		if path == "SKILL.md":
+			yield SkillFile.model_validate({**about, "name": NAME, "description": frontmatter()["description"]})
+		else:
+			title = title_of(path) if path.endswith(".md") else None
+			yield SkillFile.model_validate({**about, "name": path, "title": title})
 
 
 def is_listed(uri: str) -> bool:
-    """The pages are listed; to name every module of the scripts would cost clients more than it tells them."""
-    return uri.endswith(".md")
+	"""The pages are listed; to name every module of the scripts would cost clients more than it tells them."""
+	return uri.endswith(".md")
 
 
 def title_of(path: str) -> str:
-    with open(skill.files()[path], encoding="utf-8") as file:
-        return next((line.removeprefix("# ").strip() for line in file if line.startswith("# ")), path)
+	with open(skill.files()[path], encoding="utf-8") as file:
+		return next((line.removeprefix("# ").strip() for line in file if line.startswith("# ")), path)
 
 
 def missing(path: str) -> NoReturn:
-    """Say that there is no such file, and which one may be meant."""
-    near = get_close_matches(path, skill.files(), 1)
-    hint = f"did you mean {uri_of(near[0])}?" if near else f"start at {uri_of('SKILL.md')}"
-    raise ResourceNotFoundError(f"the skill has no file {path[:100]!r}; {hint}")
+	near = get_close_matches(path, skill.files(), 1)
+	hint = f"did you mean {uri_of(near[0])}?" if near else f"start at {uri_of('SKILL.md')}"
+	raise ResourceNotFoundError(f"the skill has no file {path[:100]!r}; {hint}")
 
 
 def paths_like(beginning: str) -> list[str]:
-    """The files whose path begins so: completions for the template."""
-    return [path for path in skill.files() if path.startswith(beginning)]
+	"""The files whose path begins so: completions for the template."""
+	return [path for path in skill.files() if path.startswith(beginning)]

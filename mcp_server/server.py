@@ -12,8 +12,8 @@ import os
 import sys
 
 if sys.version_info < (3, 10):  # noqa: UP036 - whoever has an older Python is told so
-    sys.stderr.write(f"the MCP server needs Python 3.10 or newer, this is {sys.version.split()[0]}\n")
-    sys.exit(2)
+	sys.stderr.write(f"the MCP server needs Python 3.10 or newer, this is {sys.version.split()[0]}\n")
+	sys.exit(2)
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -27,4 +27,4 @@ sys.path.insert(0, SCRIPTS if IN_CHECKOUT else os.path.dirname(ROOT))
 from distributed_training_backends.serve import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+	sys.exit(main())

@@ -22,80 +22,80 @@ FOLDER = "inode/directory"
 
 
 class UriParams(RequestParams):
-    """What names one skill."""
+	"""What names one skill."""
 
-    uri: str
+	uri: str
 
 
 class DirectoryParams(PaginatedRequestParams):
-    """What names one folder."""
+	"""What names one folder."""
 
-    uri: str
+	uri: str
 
 
 class Skills(Extension):
-    """Serves the skill that this server comes with."""
+	"""Serves the skill that this server comes with."""
 
-    identifier = "io.modelcontextprotocol/skills"
+	identifier = "io.modelcontextprotocol/skills"
 
-    def settings(self) -> dict[str, Any]:
-        return {"directoryRead": True}
+	def settings(self) -> dict[str, Any]:
+		return {"directoryRead": True}
 
-    def methods(self) -> Sequence[MethodBinding]:
-        return [
-            MethodBinding("skills/list", PaginatedRequestParams, list_skills),
-            MethodBinding("skills/get", UriParams, get_skill),
-            MethodBinding("resources/directory/read", DirectoryParams, read_directory),
-        ]
+	def methods(self) -> Sequence[MethodBinding]:
+		return [
+			MethodBinding("skills/list", PaginatedRequestParams, list_skills),
+			MethodBinding("skills/get", UriParams, get_skill),
+			MethodBinding("resources/directory/read", DirectoryParams, read_directory),
+		]
 
 
 @cache
 def entry() -> dict[str, Any]:
-    contents = {path: skill.content(path) for path in skill.files()}
-    files = [
-        {"uri": uri_of(path), "digest": f"sha256:{sha256(content).hexdigest()}", "size": len(content)}
-        for path, content in contents.items()
-    ]
-    return {"uri": uri_of("SKILL.md"), "frontmatter": frontmatter(), "resources": files}
+	contents = {path: skill.content(path) for path in skill.files()}
+	files = [
+		{"uri": uri_of(path), "digest": f"sha256:{sha256(content).hexdigest()}", "size": len(content)}
+		for path, content in contents.items()
+	]
+	return {"uri": uri_of("SKILL.md"), "frontmatter": frontmatter(), "resources": files}
 
 
 @cache
 def folders() -> dict[str, dict[str, dict[str, Any]]]:
-    found: dict[str, dict[str, dict[str, Any]]] = {ROOT: {}}
-    for path in skill.files():
-        *steps, name = path.split("/")
-        folder = ROOT
-        for step in steps:
-            inner = f"{folder}/{step}"
-            found[folder].setdefault(inner, {"uri": inner, "name": step, "mimeType": FOLDER})
-            found.setdefault(inner, {})
-            folder = inner
-        found[folder][uri_of(path)] = {"uri": uri_of(path), "name": name, "mimeType": mime_type(path)}
-    skill_file = found[ROOT][uri_of("SKILL.md")]
-    skill_file |= {"name": NAME, "description": frontmatter()["description"]}
-    return found
+	found: dict[str, dict[str, dict[str, Any]]] = {ROOT: {}}
+	for path in skill.files():
+		*steps, name = path.split("/")
+		folder = ROOT
+		for step in steps:
+			inner = f"{folder}/{step}"
+			found[folder].setdefault(inner, {"uri": inner, "name": step, "mimeType": FOLDER})
+			found.setdefault(inner, {})
+			folder = inner
+		found[folder][uri_of(path)] = {"uri": uri_of(path), "name": name, "mimeType": mime_type(path)}
+	skill_file = found[ROOT][uri_of("SKILL.md")]
+	skill_file |= {"name": NAME, "description": frontmatter()["description"]}
+	return found
 
 
 async def list_skills(context: ServerRequestContext[Any, Any], params: PaginatedRequestParams) -> dict[str, Any]:
-    """skills/list: there is one."""
-    if params.cursor is not None:
-        raise MCPError(INVALID_PARAMS, "there is no such cursor: the list has one page")
-    return {"resultType": "complete", "skills": [entry()], **FRESH}
+	"""skills/list: there is one."""
+	if params.cursor is not None:
+		raise MCPError(INVALID_PARAMS, "there is no such cursor: the list has one page")
+	return {"resultType": "complete", "skills": [entry()], **FRESH}
 
 
 async def get_skill(context: ServerRequestContext[Any, Any], params: UriParams) -> dict[str, Any]:
-    """skills/get: the same entry, by its address."""
-    if params.uri != uri_of("SKILL.md"):
-        raise MCPError(INVALID_PARAMS, f"there is no skill {params.uri[:200]!r}; there is {uri_of('SKILL.md')}")
-    return {"resultType": "complete", "skill": entry(), **FRESH}
+	"""skills/get: the same entry, by its address."""
+	if params.uri != uri_of("SKILL.md"):
+		raise MCPError(INVALID_PARAMS, f"there is no skill {params.uri[:200]!r}; there is {uri_of('SKILL.md')}")
+	return {"resultType": "complete", "skill": entry(), **FRESH}
 
 
 async def read_directory(context: ServerRequestContext[Any, Any], params: DirectoryParams) -> dict[str, Any]:
-    """resources/directory/read: the files and folders right below a folder."""
-    if params.uri not in folders():
-        is_file = params.uri.removeprefix(f"{ROOT}/") in skill.files()
-        what = "is a file" if is_file else "is no folder of the skill"
-        raise MCPError(INVALID_PARAMS, f"{params.uri[:200]!r} {what}; the folder of all is {ROOT}")
-    if params.cursor is not None:
-        raise MCPError(INVALID_PARAMS, "there is no such cursor: a folder has one page")
-    return {"resultType": "complete", "resources": list(folders()[params.uri].values())}
+	"""resources/directory/read: the files and folders right below a folder."""
+	if params.uri not in folders():
+		is_file = params.uri.removeprefix(f"{ROOT}/") in skill.files()
+		what = "is a file" if is_file else "is no folder of the skill"
+		raise MCPError(INVALID_PARAMS, f"{params.uri[:200]!r} {what}; the folder of all is {ROOT}")
+	if params.cursor is not None:
+		raise MCPError(INVALID_PARAMS, "there is no such cursor: a folder has one page")
+	return {"resultType": "complete", "resources": list(folders()[params.uri].values())}

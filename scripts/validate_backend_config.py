@@ -9,8 +9,8 @@ import os
 import sys
 
 if sys.version_info < (3, 10):  # noqa: UP036 - whoever has an older Python is told so
-    sys.stderr.write(f"validate-backend-config: needs Python 3.10 or newer, this is {sys.version.split()[0]}\n")
-    sys.exit(2)
+	sys.stderr.write(f"validate-backend-config: needs Python 3.10 or newer, this is {sys.version.split()[0]}\n")
+	sys.exit(2)
 
 # What a start makes, it keeps: to look through it for garbage again and again takes a fifteenth of a run.
 gc.set_threshold(50_000)
@@ -21,4 +21,4 @@ from distributed_training_backends.cli import main
 from distributed_training_backends.cli_common import leave
 
 if __name__ == "__main__":
-    leave(main())
+	leave(main())

@@ -18,22 +18,22 @@ MODES = ("auto", "legacy")
 
 
 async def call(client: Client, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The structured answer of a call that succeeds."""
-    result = await client.call_tool(tool, dict(arguments))
-    assert not result.is_error, text_of(result)
-    assert json.loads(text_of(result)) == result.structured_content
-    answer: dict[str, Any] = result.structured_content
-    return answer
+	"""The structured answer of a call that succeeds."""
+	result = await client.call_tool(tool, dict(arguments))
+	assert not result.is_error, text_of(result)
+	assert json.loads(text_of(result)) == result.structured_content
+	answer: dict[str, Any] = result.structured_content
+	return answer
 
 
 async def refused(client: Client, tool: str, arguments: Mapping[str, Any]) -> str:
-    """What a call that fails says."""
-    result = await client.call_tool(tool, dict(arguments))
-    assert result.is_error, text_of(result)
-    return text_of(result)
+	"""What a call that fails says."""
+	result = await client.call_tool(tool, dict(arguments))
+	assert result.is_error, text_of(result)
+	return text_of(result)
 
 
 def text_of(result: CallToolResult) -> str:
-    (block,) = result.content
-    assert isinstance(block, TextContent)
-    return block.text
+	(block,) = result.content
+	assert isinstance(block, TextContent)
+	return block.text

@@ -7,13 +7,13 @@ import yaml
 
 
 def table(text: str, **names: Any) -> pytest.MarkDecorator:
-    """Parametrize a test; a text that is one of the names stands for what has that name."""
+	"""Parametrize a test; a text that is one of the names stands for what has that name."""
 
-    def filled(cell: Any) -> Any:
-        if isinstance(cell, dict):
-            return {key: filled(value) for key, value in cell.items()}
-        return [filled(part) for part in cell] if isinstance(cell, list) else names.get(str(cell), cell)
+	def filled(cell: Any) -> Any:
+		if isinstance(cell, dict):
+			return {key: filled(value) for key, value in cell.items()}
+		return [filled(part) for part in cell] if isinstance(cell, list) else names.get(str(cell), cell)
 
-    columns, *lines = text.strip("\n").split("\n")
-    rows = [filled(yaml.safe_load(f"[{line}]")) for line in lines]
-    return pytest.mark.parametrize(columns, rows if ", " in columns else [cell for (cell,) in rows])
+	columns, *lines = text.strip("\n").split("\n")
+	rows = [filled(yaml.safe_load(f"[{line}]")) for line in lines]
+	return pytest.mark.parametrize(columns, rows if ", " in columns else [cell for (cell,) in rows])

@@ -22,30 +22,30 @@ _CODE = re.compile(rf"\b(?:{'|'.join(FAMILIES)})\d{{3}}\b")
 
 
 def covered() -> dict[str, str]:
-    return {check: text for listed in COVERAGE.values() for check, text in listed.items()}
+	return {check: text for listed in COVERAGE.values() for check, text in listed.items()}
 
 
 def test_codes_exist_and_reasons_are_given() -> None:
-    catalog.load()
-    for check, text in covered().items():
-        named = set(_CODE.findall(text))
-        assert named <= set(RULES), check
-        assert named or len(text) > 20, f"{check}: a reason is needed"
+	catalog.load()
+	for check, text in covered().items():
+		named = set(_CODE.findall(text))
+		assert named <= set(RULES), check
+		assert named or len(text) > 20, f"{check}: a reason is needed"
 
 
 def test_every_row_of_the_checks_is_covered() -> None:
-    assert {*numbered("FS", 26), "CNV1"} == set(COVERAGE["fsdp"])
-    rest = {"TPU1", "TPU2", "CP01", "CP02", "SP01"}
-    assert {*numbered("PC", 18), *numbered("MG", 5), *rest} == set(COVERAGE["parallelism"])
+	assert {*numbered("FS", 26), "CNV1"} == set(COVERAGE["fsdp"])
+	rest = {"TPU1", "TPU2", "CP01", "CP02", "SP01"}
+	assert {*numbered("PC", 18), *numbered("MG", 5), *rest} == set(COVERAGE["parallelism"])
 
 
 def numbered(letters: str, last: int) -> list[str]:
-    return [f"{letters}{number:02d}" for number in range(1, last + 1)]
+	return [f"{letters}{number:02d}" for number in range(1, last + 1)]
 
 
 @pytest.mark.skipif(not (SHARED / "facts").is_dir(), reason="no collection of checks beside the project")
 @pytest.mark.parametrize("name", ["accelerate_checks.json", "deepspeed_checks.json"])
 def test_no_check_is_forgotten(name: str) -> None:
-    checks = json.loads((SHARED / "facts" / name).read_text(encoding="utf-8"))
-    missing = sorted({check["id"] for check in checks} - set(covered()))
-    assert missing == []
+	checks = json.loads((SHARED / "facts" / name).read_text(encoding="utf-8"))
+	missing = sorted({check["id"] for check in checks} - set(covered()))
+	assert missing == []

@@ -29,99 +29,99 @@ NAMED: dict[str, Any] = CASES["named"]
 
 
 def config(kind: str, more: str = "") -> str:
-    return f"distributed_type: {kind}\nnum_processes: 4\n{NAMED.get(more, more)}\n"
+	return f"distributed_type: {kind}\nnum_processes: 4\n{NAMED.get(more, more)}\n"
 
 
 def run(kind: str, more: str = "", release: str = "1.15.0", flags: str = "", **given: Any) -> Effective:
-    """A run; what stands in `NAMED` goes by its name there."""
-    given = {name: NAMED.get(one, one) if isinstance(one, str) else one for name, one in given.items()}
-    calls, deepspeed = given.get("calls", {}), given.get("deepspeed")
-    words = [Word(word, Extent(0, 0)) for word in [*flags.split(), "train.py"]]
-    documents = [parse_yaml("c.yaml", config(kind, more), "accelerate")]
-    documents.append(launch_document("<launch>", "", Word("accelerate", Extent(0, 0)), words, {}))
-    script = {"calls": [{"name": name, "arguments": arguments} for name, arguments in calls.items()]}
-    documents.append(Document("s.py", "python", "python", "", script, {}))
-    documents.append(Document(".env", "environment", "shell", "", given.get("variables", {}), {}))
-    if deepspeed is not None:
-        documents.append(Document("ds.json", "deepspeed", "json", "", deepspeed, {}))
-    return of_documents(documents, release)
+	"""A run; what stands in `NAMED` goes by its name there."""
+	given = {name: NAMED.get(one, one) if isinstance(one, str) else one for name, one in given.items()}
+	calls, deepspeed = given.get("calls", {}), given.get("deepspeed")
+	words = [Word(word, Extent(0, 0)) for word in [*flags.split(), "train.py"]]
+	documents = [parse_yaml("c.yaml", config(kind, more), "accelerate")]
+	documents.append(launch_document("<launch>", "", Word("accelerate", Extent(0, 0)), words, {}))
+	script = {"calls": [{"name": name, "arguments": arguments} for name, arguments in calls.items()]}
+	documents.append(Document("s.py", "python", "python", "", script, {}))
+	documents.append(Document(".env", "environment", "shell", "", given.get("variables", {}), {}))
+	if deepspeed is not None:
+		documents.append(Document("ds.json", "deepspeed", "json", "", deepspeed, {}))
+	return of_documents(documents, release)
 
 
 def of_documents(documents: list[Document], release: str = "1.15.0") -> Effective:
-    found = effective.run_of(documents, release, Context())
-    assert found is not None
-    return effective.effective(found)
+	found = effective.run_of(documents, release, Context())
+	assert found is not None
+	return effective.effective(found)
 
 
 def named(found: Effective, name: str) -> Setting:
-    (setting,) = (one for one in found.settings if one.name == name)
-    return setting
+	(setting,) = (one for one in found.settings if one.name == name)
+	return setting
 
 
 @pytest.mark.parametrize(("given", "name", "value", "surface"), CASES["counts"])
 def test_what_counts(given: dict[str, Any], name: str, value: Any, surface: str) -> None:
-    setting = named(run(**given), name)
-    assert (setting.surface, value if setting.state == "open" else setting.value) == (surface, value)
-    assert (setting.state == "open") == (name == "torchrun.nproc_per_node")
+	setting = named(run(**given), name)
+	assert (setting.surface, value if setting.state == "open" else setting.value) == (surface, value)
+	assert (setting.state == "open") == (name == "torchrun.nproc_per_node")
 
 
 @pytest.mark.parametrize(("given", "name", "surface", "lost", "words"), CASES["loses"])
 def test_who_lost_and_why(given: dict[str, Any], name: str, surface: str, lost: Any, words: str) -> None:
-    setting = named(run(**given), name)
-    losers = [one.reason for one in setting.losers if (one.surface, str(one.value)) == (surface, str(lost))]
-    assert [words in reason for reason in losers] == [True]
+	setting = named(run(**given), name)
+	losers = [one.reason for one in setting.losers if (one.surface, str(one.value)) == (surface, str(lost))]
+	assert [words in reason for reason in losers] == [True]
 
 
 def test_places_go_all_the_way_to_the_plugin() -> None:
-    place = named(run("FSDP", "fsdp_config:\n  fsdp_version: 2"), "fsdp_plugin.fsdp_version").place
-    assert place is not None
-    assert (place.path, place.line) == ("c.yaml", 4)
+	place = named(run("FSDP", "fsdp_config:\n  fsdp_version: 2"), "fsdp_plugin.fsdp_version").place
+	assert place is not None
+	assert (place.path, place.line) == ("c.yaml", 4)
 
 
 def test_an_argument_that_nothing_takes_up() -> None:
-    setting = named(run("DEEPSPEED", "NVME"), "argument.offload_optimizer_nvme_path")
-    assert (setting.value, setting.state, setting.reader) == ("/x", "set", "")
-    assert named(run("DEEPSPEED", "NVME"), "argument.offload_optimizer_device").reader == "deepspeed_launcher"
+	setting = named(run("DEEPSPEED", "NVME"), "argument.offload_optimizer_nvme_path")
+	assert (setting.value, setting.state, setting.reader) == ("/x", "set", "")
+	assert named(run("DEEPSPEED", "NVME"), "argument.offload_optimizer_device").reader == "deepspeed_launcher"
 
 
 CONFIG = config("FSDP", "fsdp_config: {fsdp_version: 2, fsdp_ignored_modules: head, fsdp_use_orig_params: true}")
 
 
 def told(**options: Any) -> Report:
-    targets = api.default_targets()
-    return api.validate_text(CONFIG, api.Options(targets, **options), "c.yaml")
+	targets = api.default_targets()
+	return api.validate_text(CONFIG, api.Options(targets, **options), "c.yaml")
 
 
 def test_the_table_for_people_has_what_is_not_default() -> None:
-    text = render(told(effective=True), "text")
-    assert re.search(r"^fsdp_plugin\.fsdp_version +2 +c\.yaml:3:29$", text, re.MULTILINE)
-    assert re.search(r"\nfsdp_plugin\.use_orig_params +null +default +c\.yaml:3:\d+ true \(not read with", text)
-    assert "limit_all_gathers" not in text
-    assert "limit_all_gathers" in render(told(effective=True), "text", Style(least=Severity.INFO))
+	text = render(told(effective=True), "text")
+	assert re.search(r"^fsdp_plugin\.fsdp_version +2 +c\.yaml:3:29$", text, re.MULTILINE)
+	assert re.search(r"\nfsdp_plugin\.use_orig_params +null +default +c\.yaml:3:\d+ true \(not read with", text)
+	assert "limit_all_gathers" not in text
+	assert "limit_all_gathers" in render(told(effective=True), "text", Style(least=Severity.INFO))
 
 
 def test_the_report_fits_its_schema() -> None:
-    report = json.loads(render(told(effective=True, compare="1.9.0"), "json"))
-    Draft202012Validator(load_json("schemas/report.schema.json")).validate(report)
-    assert {"effective", "comparison"} <= report.keys()
-    assert {"effective", "comparison"} & json.loads(render(told(), "json")).keys() == set()
+	report = json.loads(render(told(effective=True, compare="1.9.0"), "json"))
+	Draft202012Validator(load_json("schemas/report.schema.json")).validate(report)
+	assert {"effective", "comparison"} <= report.keys()
+	assert {"effective", "comparison"} & json.loads(render(told(), "json")).keys() == set()
 
 
 def test_an_upgrade_that_makes_a_setting_read() -> None:
-    text = render(told(compare="1.9.0"), "text")
-    assert "Going from Accelerate 1.9.0 to 1.15.0 changes" in text
-    assert "fsdp_plugin.ignored_modules: null [default] -> head [c.yaml:3:54]" in text
-    assert "finding goes: c.yaml:3: warning[ACC020]" in text
+	text = render(told(compare="1.9.0"), "text")
+	assert "Going from Accelerate 1.9.0 to 1.15.0 changes" in text
+	assert "fsdp_plugin.ignored_modules: null [default] -> head [c.yaml:3:54]" in text
+	assert "finding goes: c.yaml:3: warning[ACC020]" in text
 
-    assert "changes nothing in this run" in render(told(compare="1.15.0"), "text")
+	assert "changes nothing in this run" in render(told(compare="1.15.0"), "text")
 
 
 def test_secrets_of_the_environment_are_masked() -> None:
-    found = run("FSDP", variables={"HF_TOKEN": "hf_abcdefghijklmnopqrst", "WANDB_API_KEY": "0123456789"})
-    text = "\n".join(lines(found, full=True)) + json.dumps(data_of(found))
-    assert "variable.HF_TOKEN = ***" in text
-    assert "hf_abc" not in text
-    assert "0123456789" not in text
+	found = run("FSDP", variables={"HF_TOKEN": "hf_abcdefghijklmnopqrst", "WANDB_API_KEY": "0123456789"})
+	text = "\n".join(lines(found, full=True)) + json.dumps(data_of(found))
+	assert "variable.HF_TOKEN = ***" in text
+	assert "hf_abc" not in text
+	assert "0123456789" not in text
 
 
 SCRIPT = """
@@ -133,7 +133,7 @@ accelerator = Accelerator(fsdp_plugin={handed})
 
 
 @table(
-    """handed, name, value, state
+	"""handed, name, value, state
 plugin, fsdp_plugin.limit_all_gathers, true, default
 unused, fsdp_plugin.limit_all_gathers, false, set
 plugin, fsdp_plugin.use_orig_params, "known at run time: size > 1", open
@@ -141,6 +141,6 @@ plugin, fsdp_plugin.use_orig_params, "known at run time: size > 1", open
 plugin, accelerator.mixed_precision, "no", default"""
 )
 def test_what_a_script_hands_over(handed: str, name: str, value: Any, state: str) -> None:
-    script = parse_python("s.py", SCRIPT.replace("{handed}", handed))
-    setting = named(of_documents([parse_yaml("c.yaml", config("FSDP"), "accelerate"), script]), name)
-    assert (setting.value, setting.state) == (value, state)
+	script = parse_python("s.py", SCRIPT.replace("{handed}", handed))
+	setting = named(of_documents([parse_yaml("c.yaml", config("FSDP"), "accelerate"), script]), name)
+	assert (setting.value, setting.state) == (value, state)

@@ -27,23 +27,21 @@ pytestmark = pytest.mark.anyio
 
 
 def definition(tool: Tool) -> dict[str, Any]:
-    """A tool as it goes over the wire."""
-    return listed(tool).model_dump(by_alias=True, exclude_none=True, mode="json")
+	return listed(tool).model_dump(by_alias=True, exclude_none=True, mode="json")
 
 
 def schemas(tool: Tool) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(where, schema) of every schema in a definition."""
-    for where in ("inputSchema", "outputSchema"):
-        yield from below(where, definition(tool)[where])
+	"""(where, schema) of every schema in a definition."""
+	for where in ("inputSchema", "outputSchema"):
+		yield from below(where, definition(tool)[where])
 
 
 def below(where: str, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A schema and those inside it."""
-    yield where, schema
-    for name, inner in schema.get("properties", {}).items():
-        yield from below(f"{where}.{name}", inner)
-    if isinstance(schema.get("items"), dict):
-        yield from below(f"{where}[]", schema["items"])
+	yield where, schema
+	for name, inner in schema.get("properties", {}).items():
+		yield from below(f"{where}.{name}", inner)
+	if isinstance(schema.get("items"), dict):
+		yield from below(f"{where}[]", schema["items"])
 
 
 every_tool = pytest.mark.parametrize("tool", TOOLS.values(), ids=lambda tool: tool.name)
@@ -51,83 +49,83 @@ every_tool = pytest.mark.parametrize("tool", TOOLS.values(), ids=lambda tool: to
 
 @every_tool
 def test_a_definition_changes_only_on_purpose(tool: Tool) -> None:
-    path = SNAPSHOTS / f"{tool.name}.json"
-    text = dump(definition(tool))
-    if os.environ.get(UPDATE):
-        path.write_text(text, encoding="utf-8")
-    assert path.read_text("utf-8") == text, f"if it is meant to change: {UPDATE}=1 writes the new one"
+	path = SNAPSHOTS / f"{tool.name}.json"
+	text = dump(definition(tool))
+	if os.environ.get(UPDATE):
+		path.write_text(text, encoding="utf-8")
+	assert path.read_text("utf-8") == text, f"if it is meant to change: {UPDATE}=1 writes the new one"
 
 
 def test_there_is_no_snapshot_of_a_tool_that_is_not_there() -> None:
-    assert sorted(path.stem for path in SNAPSHOTS.glob("*.json")) == sorted(TOOLS)
+	assert sorted(path.stem for path in SNAPSHOTS.glob("*.json")) == sorted(TOOLS)
 
 
 @every_tool
 def test_names_fit_where_clients_put_them(tool: Tool) -> None:
-    assert re.fullmatch(r"[a-z]+(?:_[a-z]+)+", tool.name)
-    assert len(tool.name) <= 17
-    assert len(PREFIX + tool.name) <= 64
+	assert re.fullmatch(r"[a-z]+(?:_[a-z]+)+", tool.name)
+	assert len(tool.name) <= 17
+	assert len(PREFIX + tool.name) <= 64
 
 
 @every_tool
 def test_nothing_that_a_client_cannot_read(tool: Tool) -> None:
-    for where, schema in schemas(tool):
-        assert [word for word in UNREADABLE if word in schema] == [], where
-        assert isinstance(schema["type"], str), f"{where}: a list of types"
-        assert (schema["type"] == "array") == ("items" in schema), where
-        assert set(schema.get("required", ())) <= set(schema.get("properties", ())), where
-        assert "default" not in schema or schema["default"] in schema.get("enum", [schema["default"]]), where
+	for where, schema in schemas(tool):
+		assert [word for word in UNREADABLE if word in schema] == [], where
+		assert isinstance(schema["type"], str), f"{where}: a list of types"
+		assert (schema["type"] == "array") == ("items" in schema), where
+		assert set(schema.get("required", ())) <= set(schema.get("properties", ())), where
+		assert "default" not in schema or schema["default"] in schema.get("enum", [schema["default"]]), where
 
 
 @every_tool
 def test_arguments_are_flat_and_closed(tool: Tool) -> None:
-    schema = definition(tool)["inputSchema"]
-    assert schema["additionalProperties"] is False
-    assert {inner["type"] for inner in schema["properties"].values()} <= {"string", "integer", "boolean"}
-    for name in schema["required"]:
-        assert schema["properties"][name]["description"]
-        assert "default" not in schema["properties"][name]
+	schema = definition(tool)["inputSchema"]
+	assert schema["additionalProperties"] is False
+	assert {inner["type"] for inner in schema["properties"].values()} <= {"string", "integer", "boolean"}
+	for name in schema["required"]:
+		assert schema["properties"][name]["description"]
+		assert "default" not in schema["properties"][name]
 
 
 @every_tool
 @pytest.mark.parametrize("dialect", [Draft7Validator, Draft202012Validator])
 def test_schemas_are_schemas_in_both_dialects(tool: Tool, dialect: Any) -> None:
-    dialect.check_schema(definition(tool)["inputSchema"])
-    dialect.check_schema(definition(tool)["outputSchema"])
+	dialect.check_schema(definition(tool)["inputSchema"])
+	dialect.check_schema(definition(tool)["outputSchema"])
 
 
 @every_tool
 def test_hints_and_titles_are_all_said(tool: Tool) -> None:
-    shown = definition(tool)
-    assert shown["title"]
-    assert shown["annotations"] == {
-        "readOnlyHint": True,
-        "destructiveHint": False,
-        "idempotentHint": True,
-        "openWorldHint": False,
-    }
+	shown = definition(tool)
+	assert shown["title"]
+	assert shown["annotations"] == {
+		"readOnlyHint": True,
+		"destructiveHint": False,
+		"idempotentHint": True,
+		"openWorldHint": False,
+	}
 
 
 def test_the_list_is_short() -> None:
-    result = ListToolsResult(tools=[listed(tool) for tool in TOOLS.values()])
-    assert len(result.model_dump_json(by_alias=True, exclude_none=True)) <= FIVE_TOOLS
+	result = ListToolsResult(tools=[listed(tool) for tool in TOOLS.values()])
+	assert len(result.model_dump_json(by_alias=True, exclude_none=True)) <= FIVE_TOOLS
 
 
 def test_instructions_say_it_in_what_clients_read() -> None:
-    assert len(INSTRUCTIONS) <= 512
-    assert [name for name in TOOLS if name not in INSTRUCTIONS] == []
+	assert len(INSTRUCTIONS) <= 512
+	assert [name for name in TOOLS if name not in INSTRUCTIONS] == []
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_clients_see_the_same_in_both_revisions(mode: Any) -> None:
-    async with Client(server(), mode=mode) as client:
-        tools = (await client.list_tools()).tools
-        assert [tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in tools] == [
-            definition(tool) for tool in TOOLS.values()
-        ]
-        assert client.instructions == INSTRUCTIONS
-        assert client.server_info is not None
-        assert (client.server_info.name, client.server_info.title) == (
-            "distributed-training-backends",
-            "Distributed training backends",
-        )
+	async with Client(server(), mode=mode) as client:
+		tools = (await client.list_tools()).tools
+		assert [tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in tools] == [
+			definition(tool) for tool in TOOLS.values()
+		]
+		assert client.instructions == INSTRUCTIONS
+		assert client.server_info is not None
+		assert (client.server_info.name, client.server_info.title) == (
+			"distributed-training-backends",
+			"Distributed training backends",
+		)

@@ -10,14 +10,14 @@ ULYSSES = {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 3
 
 
 def sized(sizes: dict[str, Any], base: Any, release: str = "1.15.0", severity: str = "error") -> set[str]:
-    base = base if isinstance(base, dict) else {"distributed_type": base}
-    block = {f"parallelism_config_{name}": value for name, value in sizes.items()}
-    config = {"num_processes": 8, "mixed_precision": "bf16", **base, "parallelism_config": block}
-    return {code for code in codes(config, severity, accelerate=release) if code.startswith("PAR")}
+	base = base if isinstance(base, dict) else {"distributed_type": base}
+	block = {f"parallelism_config_{name}": value for name, value in sizes.items()}
+	config = {"num_processes": 8, "mixed_precision": "bf16", **base, "parallelism_config": block}
+	return {code for code in codes(config, severity, accelerate=release) if code.startswith("PAR")}
 
 
 @table(
-    """release, base, sizes, severity, code
+	"""release, base, sizes, severity, code
 1.15.0, FSDP2, {dp_shard_size: '8'}, error, ~
 1.15.0, FSDP2, {dp_replicate_size: 1, dp_shard_size: 1}, error, ~
 1.15.0, FSDP2, {dp_shard_size: 4}, error, PAR003
@@ -40,11 +40,11 @@ def sized(sizes: dict[str, Any], base: Any, release: str = "1.15.0", severity: s
 1.15.0, ULYSSES, {sp_size: 2, dp_replicate_size: 4}, warning, ~
 1.11.0, ULYSSES, {dp_shard_size: 3}, error, ~
 1.12.0, ULYSSES, {dp_shard_size: 3}, error, PAR003""",
-    FSDP2=FSDP2,
-    ULYSSES=ULYSSES,
+	FSDP2=FSDP2,
+	ULYSSES=ULYSSES,
 )
 def test_sizes(release: str, base: Any, sizes: dict[str, Any], severity: str, code: str | None) -> None:
-    assert sized(sizes, base, release, severity) == ({code} if code else set())
+	assert sized(sizes, base, release, severity) == ({code} if code else set())
 
 
 @table("""release, attention, refused
@@ -54,14 +54,14 @@ def test_sizes(release: str, base: Any, sizes: dict[str, Any], severity: str, co
 1.15.0, flash_attention_3, no
 1.15.0, ~, yes""")
 def test_attention_for_sequence_parallelism(release: str, attention: object, refused: bool) -> None:
-    sizes = {"sp_size": 2, "dp_replicate_size": 4, "sp_attn_implementation": attention}
-    assert ("PAR001" in sized(sizes, ULYSSES, release)) is refused
+	sizes = {"sp_size": 2, "dp_replicate_size": 4, "sp_attn_implementation": attention}
+	assert ("PAR001" in sized(sizes, ULYSSES, release)) is refused
 
 
 def test_the_same_number_starts_on_each_machine() -> None:
-    base = {**FSDP2, "num_processes": 9, "num_machines": 2, "machine_rank": 0, "main_process_ip": "10.1.4.20"}
-    assert "PAR003" not in sized({"dp_shard_size": 8}, base)
-    assert "PAR003" in sized({"dp_shard_size": 9}, base)
+	base = {**FSDP2, "num_processes": 9, "num_machines": 2, "machine_rank": 0, "main_process_ip": "10.1.4.20"}
+	assert "PAR003" not in sized({"dp_shard_size": 8}, base)
+	assert "PAR003" in sized({"dp_shard_size": 9}, base)
 
 
 @table("""release, block, expected
@@ -74,10 +74,10 @@ def test_the_same_number_starts_on_each_machine() -> None:
 1.12.0, {tp_degree: 8}, {}
 1.15.0, {tp_degree: 8}, {PAR032: warning, PAR033: warning}""")
 def test_megatron(release: str, block: dict[str, Any], expected: dict[str, str]) -> None:
-    names = {f"megatron_lm_{name}": value for name, value in block.items()}
-    config = {"distributed_type": "MEGATRON_LM", "num_processes": 8, "megatron_lm_config": names}
-    found = judged({**config, "mixed_precision": "bf16"}, accelerate=release)
-    assert {item.code: item.severity.value for item in found if item.code.startswith("PAR")} == expected
+	names = {f"megatron_lm_{name}": value for name, value in block.items()}
+	config = {"distributed_type": "MEGATRON_LM", "num_processes": 8, "megatron_lm_config": names}
+	found = judged({**config, "mixed_precision": "bf16"}, accelerate=release)
+	assert {item.code: item.severity.value for item in found if item.code.startswith("PAR")} == expected
 
 
 @table("""release, config, processes, code
@@ -88,5 +88,5 @@ def test_megatron(release: str, block: dict[str, Any], expected: dict[str, str])
 1.15.0, {tp_sizes: 2}, ~, PAR051
 1.10.1, {sp_size: 2}, ~, PAR051""")
 def test_a_lone_file(release: str, config: dict[str, Any], processes: int | None, code: str | None) -> None:
-    found = judged(config, "parallelism", known={"num_processes": processes}, accelerate=release)
-    assert {item.code for item in found} == ({code} if code else set())
+	found = judged(config, "parallelism", known={"num_processes": processes}, accelerate=release)
+	assert {item.code for item in found} == ({code} if code else set())

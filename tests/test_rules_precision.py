@@ -22,47 +22,47 @@ LOADS_ALL = {**SHARDED, "fsdp_cpu_ram_efficient_loading": False}
 
 
 def launch(kind: str = "MULTI_GPU", precision: Any = "fp8", **more: Any) -> dict[str, Any]:
-    return {
-        "num_machines": 1,
-        "machine_rank": 0,
-        "use_cpu": False,
-        "distributed_type": kind,
-        "num_processes": 8,
-        "mixed_precision": precision,
-        **more,
-    }
+	return {
+		"num_machines": 1,
+		"machine_rank": 0,
+		"use_cpu": False,
+		"distributed_type": kind,
+		"num_processes": 8,
+		"mixed_precision": precision,
+		**more,
+	}
 
 
 @pytest.mark.parametrize("value", ["no", "NO", "fp16", "Bf16", None])
 @pytest.mark.parametrize("kind", ["MULTI_GPU", "NO", "DEEPSPEED"])
 def test_precisions_that_are_taken_in_any_case(kind: str, value: str | None) -> None:
-    assert not codes(launch(kind, value))
+	assert not codes(launch(kind, value))
 
 
 @pytest.mark.parametrize("value", ["fp32", "", True, False, 0, 16, 1.5, ["bf16"]])
 @pytest.mark.parametrize("release", ["0.34.2", None])
 def test_precisions_that_are_refused(release: str | None, value: Any) -> None:
-    assert codes(launch(precision=value), accelerate=release) == {"PRC001"}
+	assert codes(launch(precision=value), accelerate=release) == {"PRC001"}
 
 
 def test_an_unquoted_no_of_old_yaml_files() -> None:
-    text = "\n".join(f"{key}: {json.dumps(value)}" for key, value in launch(precision=False).items())
-    for release, refused in (("0.20.3", set()), ("0.33.0", set()), ("0.34.0", {"PRC001"})):
-        assert codes(text, accelerate=release) == refused
-    assert codes(launch(precision=False), accelerate="0.33.0") == {"PRC001"}, "JSON files were never converted"
+	text = "\n".join(f"{key}: {json.dumps(value)}" for key, value in launch(precision=False).items())
+	for release, refused in (("0.20.3", set()), ("0.33.0", set()), ("0.34.0", {"PRC001"})):
+		assert codes(text, accelerate=release) == refused
+	assert codes(launch(precision=False), accelerate="0.33.0") == {"PRC001"}, "JSON files were never converted"
 
 
 def test_the_command_line_decides() -> None:
-    assert codes(launch(precision="fp32"), known={"mixed_precision": "bf16"}) == set()
+	assert codes(launch(precision="fp32"), known={"mixed_precision": "bf16"}) == set()
 
 
 def test_fp16_on_a_cpu() -> None:
-    assert "PRC002" in codes(launch("NO", "fp16", use_cpu=True), "warning")
-    assert "PRC002" not in codes(launch("NO", "fp16"), "warning") | codes(launch("MULTI_CPU", "bf16"), "warning")
+	assert "PRC002" in codes(launch("NO", "fp16", use_cpu=True), "warning")
+	assert "PRC002" not in codes(launch("NO", "fp16"), "warning") | codes(launch("MULTI_CPU", "bf16"), "warning")
 
 
 @table(
-    """kind, more, refused, taken
+	"""kind, more, refused, taken
 MULTI_GPU, {}, [], [0.20.3, 1.3.0, 1.5.2, 1.9.0]
 'NO', {}, [1.5.2], [1.9.0]
 FSDP, {fsdp_config: SHARDED}, [], [0.34.2]
@@ -73,27 +73,27 @@ MULTI_GPU, {fp8_config: {override_linear_precision: 'false'}}, [1.4.0], []
 MULTI_GPU, {fp8_config: {override_linear_precision: ~}}, [], [1.4.0]
 'NO', {fp8_config: {override_linear_precision: ['false', 'false', 'false']}}, [], [1.7.0]
 'NO', {fp8_config: {override_linear_precision: ~}}, [], [1.7.0]""",
-    SHARDED=SHARDED,
-    LOADS_ALL=LOADS_ALL,
+	SHARDED=SHARDED,
+	LOADS_ALL=LOADS_ALL,
 )
 def test_fp8_release_by_release(kind: str, more: dict[str, Any], refused: list[str], taken: list[str]) -> None:
-    assert all(codes(launch(kind, **more), accelerate=release) for release in refused)
-    assert not any(codes(launch(kind, **more), accelerate=release) for release in taken)
+	assert all(codes(launch(kind, **more), accelerate=release) for release in refused)
+	assert not any(codes(launch(kind, **more), accelerate=release) for release in taken)
 
 
 @table(
-    """kind, block, backend
+	"""kind, block, backend
 FSDP, LOADS_ALL, AO
 FSDP, SHARDED, TE
 DEEPSPEED, {zero_stage: 2}, MSAMP
 DEEPSPEED, {zero_stage: 3}, AO""",
-    SHARDED=SHARDED,
-    LOADS_ALL=LOADS_ALL,
+	SHARDED=SHARDED,
+	LOADS_ALL=LOADS_ALL,
 )
 def test_backends_that_go_with_a_launcher(kind: str, block: dict[str, Any], backend: str) -> None:
-    name = "fsdp_config" if kind == "FSDP" else "deepspeed_config"
-    config = launch(kind, **{name: block, BLOCK: {"backend": backend}})
-    assert "PRC011" not in codes(config) | codes(config, accelerate="1.9.0")
+	name = "fsdp_config" if kind == "FSDP" else "deepspeed_config"
+	config = launch(kind, **{name: block, BLOCK: {"backend": backend}})
+	assert "PRC011" not in codes(config) | codes(config, accelerate="1.9.0")
 
 
 @table("""backend, key, value, refused
@@ -114,12 +114,12 @@ TE, override_linear_precision, nnn, no
 TE, override_linear_precision, [~, ~, ~], yes
 'NO', margin, 1, no""")
 def test_values_of_the_block(backend: str, key: str, value: Any, refused: bool) -> None:
-    config = launch(fp8_config={"backend": backend, key: value})
-    assert ("PRC010" in codes(config)) is refused
+	config = launch(fp8_config={"backend": backend, key: value})
+	assert ("PRC010" in codes(config)) is refused
 
 
 @table(
-    """release, backend, key, value, severity
+	"""release, backend, key, value, severity
 ~, TE, opt_level, O1, warning
 ~, TE, margin, 3, ~
 ~, TE, use_mxfp8_block_scaling, yes, ~
@@ -128,16 +128,16 @@ def test_values_of_the_block(backend: str, key: str, value: Any, refused: bool) 
 1.7.0, TE, margin, 3, warning"""
 )
 def test_keys_that_nothing_reads(release: Any, backend: str, key: str, value: Any, severity: str | None) -> None:
-    config = launch(fp8_config={"backend": backend, key: value})
-    said = [item for item in judged(config, accelerate=release) if item.place.pointer == f"/{BLOCK}/{key}"]
-    assert [item.severity.value for item in said if item.code == "PRC015"] == ([severity] if severity else [])
+	config = launch(fp8_config={"backend": backend, key: value})
+	said = [item for item in judged(config, accelerate=release) if item.place.pointer == f"/{BLOCK}/{key}"]
+	assert [item.severity.value for item in said if item.code == "PRC015"] == ([severity] if severity else [])
 
 
 def test_every_row_of_the_table_applies_somewhere() -> None:
-    known = {name for release in knowledge.RELEASES for name in knowledge.for_release(release).options}
-    for row in load_json(precision_fp8.DATA)["fp8"]:
-        assert any(covers(row["releases"], release) for release in knowledge.RELEASES), row
-        assert set(row.get("when", {})) <= known
+	known = {name for release in knowledge.RELEASES for name in knowledge.for_release(release).options}
+	for row in load_json(precision_fp8.DATA)["fp8"]:
+		assert any(covers(row["releases"], release) for release in knowledge.RELEASES), row
+		assert set(row.get("when", {})) <= known
 
 
 @table("""data, refused, warned
@@ -148,8 +148,8 @@ def test_every_row_of_the_table_applies_somewhere() -> None:
 {backend: TE, optimization_level: O1}, no, yes
 {opt_level: O1}, no, no""")
 def test_a_lone_file(data: dict[str, Any], refused: bool, warned: bool) -> None:
-    assert ("PRC020" in codes(data, kind="fp8")) is refused
-    assert ("PRC021" in codes(data, "warning", kind="fp8")) is warned
+	assert ("PRC020" in codes(data, kind="fp8")) is refused
+	assert ("PRC021" in codes(data, "warning", kind="fp8")) is warned
 
 
 @table("""kind, block, refused, taken
@@ -165,9 +165,9 @@ MULTI_GPU, {dynamo_mode: ~}, [], [~]
 MULTI_GPU, {dynamo_use_dynamic: ~}, [~], []
 MULTI_GPU, {backend: bogus}, [1.14.0], [1.13.0]""")
 def test_values_for_the_compiler(kind: str, block: dict[str, Any], refused: list[Any], taken: list[Any]) -> None:
-    config = launch(kind, "bf16", dynamo_config=block)
-    assert all("PRC030" in codes(config, accelerate=release) for release in refused)
-    assert not any("PRC030" in codes(config, accelerate=release) for release in taken)
+	config = launch(kind, "bf16", dynamo_config=block)
+	assert all("PRC030" in codes(config, accelerate=release) for release in refused)
+	assert not any("PRC030" in codes(config, accelerate=release) for release in taken)
 
 
 @table("""value, refused
@@ -178,8 +178,8 @@ no, yes
 ~, no
 x, yes""")
 def test_the_old_spelling_of_the_backend(value: Any, refused: bool) -> None:
-    config = launch(precision="bf16", dynamo_backend=value)
-    assert ("PRC030" in codes(config)) is refused
+	config = launch(precision="bf16", dynamo_backend=value)
+	assert ("PRC030" in codes(config)) is refused
 
 
 @table("""data, refused
@@ -193,7 +193,7 @@ def test_the_old_spelling_of_the_backend(value: Any, refused: bool) -> None:
 {load_in_4bit: 'true'}, yes
 {quant_method: gptq, bits: 4, load_in_4bit: 'true'}, no""")
 def test_quantization_files(data: dict[str, Any], refused: bool) -> None:
-    assert bool(codes(data, kind="quantization")) is refused
+	assert bool(codes(data, kind="quantization")) is refused
 
 
 # BnbQuantizationConfig refuses these; BitsAndBytesConfig passes over every field that it does not have
@@ -202,20 +202,20 @@ def test_quantization_files(data: dict[str, Any], refused: bool) -> None:
 {load_in_4bit: true, keep_in_fp32_modules: [x], bits: 4}""")
 @pytest.mark.parametrize("release", ["0.24.1", "1.15.0"])
 def test_a_file_for_accelerate_that_transformers_takes(data: dict[str, Any], release: str) -> None:
-    assert codes(data, kind="quantization", accelerate=release) == set()
-    assert "PRC050" in codes(data, "warning", kind="quantization", accelerate=release)
+	assert codes(data, kind="quantization", accelerate=release) == set()
+	assert "PRC050" in codes(data, "warning", kind="quantization", accelerate=release)
 
 
 def test_a_file_for_either_reader_that_one_refuses() -> None:
-    data = {"load_in_8bit": True, "llm_int8_threshold": 6}
-    assert codes(data, "warning", kind="quantization") == {"PRC050"}
-    nothing_on = {"bnb_4bit_quant_type": "nf4"}
-    assert codes(nothing_on, kind="quantization") == set()
-    assert "PRC050" in codes(nothing_on, "info", kind="quantization")
+	data = {"load_in_8bit": True, "llm_int8_threshold": 6}
+	assert codes(data, "warning", kind="quantization") == {"PRC050"}
+	nothing_on = {"bnb_4bit_quant_type": "nf4"}
+	assert codes(nothing_on, kind="quantization") == set()
+	assert "PRC050" in codes(nothing_on, "info", kind="quantization")
 
 
 @table(
-    """value, expected, better
+	"""value, expected, better
 bf16, TORCH_NAME, bfloat16
 torch.float16, TORCH_NAME, float16
 bfloat16, 'fp32, fp16 or bf16', bf16
@@ -223,15 +223,15 @@ half, 'fp32, fp16 or bf16', fp16
 float128, TORCH_NAME, ~
 6, a number with a decimal point, 6.0
 yes, a number with a decimal point, ~""",
-    TORCH_NAME=quantization.TORCH_NAME,
+	TORCH_NAME=quantization.TORCH_NAME,
 )
 def test_dtypes_by_their_other_name(value: Any, expected: str, better: Any) -> None:
-    assert quantization.meant(value, expected) == better
+	assert quantization.meant(value, expected) == better
 
 
 def test_the_long_names_of_fp8_backends_are_understood() -> None:
-    for word, name in (("TransformerEngine", "TE"), ("TORCHAO", "AO")):
-        found = judged(launch(fp8_config={"backend": word}))
-        (refused,) = [item for item in found if item.severity.value == "error"]
-        assert refused.fix is not None
-        assert [edit.text for edit in refused.fix.edits] == [f'"{name}"']
+	for word, name in (("TransformerEngine", "TE"), ("TORCHAO", "AO")):
+		found = judged(launch(fp8_config={"backend": word}))
+		(refused,) = [item for item in found if item.severity.value == "error"]
+		assert refused.fix is not None
+		assert [edit.text for edit in refused.fix.edits] == [f'"{name}"']

@@ -18,21 +18,21 @@ from distributed_training_backends.versions import covers
 
 
 def in_file(data: dict[str, Any], release: str | None = None, severity: str = "error") -> set[str]:
-    return codes(data, severity, kind="fsdp", transformers=release)
+	return codes(data, severity, kind="fsdp", transformers=release)
 
 
 def arguments(release: str | None = None, severity: str = "error", **given: Any) -> set[str]:
-    return codes({"output_dir": "out", **given}, severity, kind="trainer", transformers=release)
+	return codes({"output_dir": "out", **given}, severity, kind="trainer", transformers=release)
 
 
 def test_every_row_is_about_something_that_a_release_has() -> None:
-    for row in load_json("trainer.json")["values"]:
-        assert row["read"] in trainer_values.READERS
-        held = [name for name in transformers.RELEASES if covers(row["releases"], name)]
-        assert any(row["argument"] in transformers.for_release(name).training_arguments for name in held), row
-    for row in load_json("trainer_fsdp.json")["rows"]:
-        held = [name for name in transformers.RELEASES if covers(row["releases"], name)]
-        assert any(row["key"] in transformers.for_release(name).fsdp_keys for name in held), row
+	for row in load_json("trainer.json")["values"]:
+		assert row["read"] in trainer_values.READERS
+		held = [name for name in transformers.RELEASES if covers(row["releases"], name)]
+		assert any(row["argument"] in transformers.for_release(name).training_arguments for name in held), row
+	for row in load_json("trainer_fsdp.json")["rows"]:
+		held = [name for name in transformers.RELEASES if covers(row["releases"], name)]
+		assert any(row["key"] in transformers.for_release(name).fsdp_keys for name in held), row
 
 
 @table("""data, code, refused, taken
@@ -64,8 +64,8 @@ def test_every_row_is_about_something_that_a_release_has() -> None:
 {sync_module_states: 'false', cpu_ram_efficient_loading: 'True'}, TRN002, [4.41.2], []
 {sync_module_states: false, cpu_ram_efficient_loading: true}, TRN002, [5.9.0], [5.10.4]""")
 def test_fsdp_config(data: dict[str, Any], code: str, refused: list[str | None], taken: list[str | None]) -> None:
-    assert [in_file(data, release) for release in refused] == [{code}] * len(refused)
-    assert [in_file(data, release) for release in taken] == [set()] * len(taken)
+	assert [in_file(data, release) for release in refused] == [{code}] * len(refused)
+	assert [in_file(data, release) for release in taken] == [set()] * len(taken)
 
 
 @table("""release, data, key, severity
@@ -78,49 +78,49 @@ def test_fsdp_config(data: dict[str, Any], code: str, refused: list[str | None],
 ~, {xla: true, transformer_layer_cls_to_wrap: [LlamaDecoderLayer]}, transformer_layer_cls_to_wrap, ~
 ~, {xla_fsdp_grad_ckpt: true}, xla_fsdp_grad_ckpt, warning""")
 def test_keys_that_nothing_reads(release: str | None, data: dict[str, Any], key: str, severity: str | None) -> None:
-    said = [item for item in judged(data, "fsdp", transformers=release) if item.place.pointer == f"/{key}"]
-    assert [item.severity.value for item in said if item.code == "TRN003"] == ([severity] if severity else [])
+	said = [item for item in judged(data, "fsdp", transformers=release) if item.place.pointer == f"/{key}"]
+	assert [item.severity.value for item in said if item.code == "TRN003"] == ([severity] if severity else [])
 
 
 def test_what_goes_to_xla_as_it_is() -> None:
-    data = {"xla": True, "xla_fsdp_settings": {"shard_param_on_dim_0": True}}
-    assert in_file(data, severity="warning") == set()
+	data = {"xla": True, "xla_fsdp_settings": {"shard_param_on_dim_0": True}}
+	assert in_file(data, severity="warning") == set()
 
 
 def test_the_prefix_is_taken_off_in_files_earlier_than_in_arguments() -> None:
-    settings = {"fsdp_transformer_layer_cls_to_wrap": ["LlamaDecoderLayer"]}
-    assert in_file(settings, "4.46.3", "warning") == set()
-    inside = {"fsdp": "full_shard auto_wrap", "fsdp_config": settings}
-    assert arguments("4.46.3", "warning", **inside) == {"TRN042"}
-    assert arguments("4.52.4", "warning", **inside) == set()
+	settings = {"fsdp_transformer_layer_cls_to_wrap": ["LlamaDecoderLayer"]}
+	assert in_file(settings, "4.46.3", "warning") == set()
+	inside = {"fsdp": "full_shard auto_wrap", "fsdp_config": settings}
+	assert arguments("4.46.3", "warning", **inside) == {"TRN042"}
+	assert arguments("4.52.4", "warning", **inside) == set()
 
 
 def test_a_slip_is_an_error_unless_the_file_is_shared() -> None:
-    slip: dict[str, Any] = {"per_device_train_batchsize": 4}
-    assert arguments(**slip) == {"TRN011"}
-    shared: dict[str, Any] = {**slip, "my_own_switch": True}
-    assert arguments(**shared) == set()
-    assert arguments(severity="warning", **shared) == {"TRN011", "TRN012"}
+	slip: dict[str, Any] = {"per_device_train_batchsize": 4}
+	assert arguments(**slip) == {"TRN011"}
+	shared: dict[str, Any] = {**slip, "my_own_switch": True}
+	assert arguments(**shared) == set()
+	assert arguments(severity="warning", **shared) == {"TRN011", "TRN012"}
 
 
 def test_a_file_that_is_shared_on_purpose_gets_no_warning() -> None:
-    given = {"model_name_or_path": "my-org/my-model", "dataset_name": "my-org/my-dataset", "response_key": "text"}
-    assert arguments(severity="warning", **given) == set()
-    assert "TRN012" in arguments(severity="info", **given)
+	given = {"model_name_or_path": "my-org/my-model", "dataset_name": "my-org/my-dataset", "response_key": "text"}
+	assert arguments(severity="warning", **given) == set()
+	assert "TRN012" in arguments(severity="info", **given)
 
 
 @pytest.mark.parametrize(("release", "refused"), [("4.48.3", True), ("4.49.0", False), (None, False)])
 def test_the_output_folder(release: str | None, refused: bool) -> None:
-    assert ("TRN013" in codes({"bf16": True}, kind="trainer", transformers=release)) is refused
+	assert ("TRN013" in codes({"bf16": True}, kind="trainer", transformers=release)) is refused
 
 
 def test_texts_that_stay_texts() -> None:
-    assert arguments(severity="warning", learning_rate="5e-5") == {"TRN021"}
-    assert arguments(severity="warning", learning_rate=5e-5) == set()
-    assert arguments(severity="warning", bf16="no") == {"TRN022"}
-    (finding,) = [item for item in judged({"output_dir": "o", "learning_rate": "5e-5"}, "trainer") if item.fix]
-    assert finding.fix is not None
-    assert finding.fix.title == "write 5e-05"  # as JSON has it; YAML gets 5.0e-05
+	assert arguments(severity="warning", learning_rate="5e-5") == {"TRN021"}
+	assert arguments(severity="warning", learning_rate=5e-5) == set()
+	assert arguments(severity="warning", bf16="no") == {"TRN022"}
+	(finding,) = [item for item in judged({"output_dir": "o", "learning_rate": "5e-5"}, "trainer") if item.fix]
+	assert finding.fix is not None
+	assert finding.fix.title == "write 5e-05"  # as JSON has it; YAML gets 5.0e-05
 
 
 @table("""given, code, refused, taken
@@ -183,8 +183,8 @@ def test_texts_that_stay_texts() -> None:
 {fsdp: true, save_only_model: true}, ~, [], [~]
 {fsdp: true, save_only_model: true, fsdp_config: {state_dict_type: SHARDED_STATE_DICT}}, TRN044, [~], []""")
 def test_arguments(given: dict[str, Any], code: str, refused: list[str | None], taken: list[str | None]) -> None:
-    assert [arguments(release, **given) for release in refused] == [{code}] * len(refused)
-    assert [arguments(release, **given) for release in taken] == [set()] * len(taken)
+	assert [arguments(release, **given) for release in refused] == [{code}] * len(refused)
+	assert [arguments(release, **given) for release in taken] == [set()] * len(taken)
 
 
 # transformers 5.24.0: str_to_bool("full_shard") for version 2, FSDP_STATE_DICT_TYPE for the type.
@@ -196,21 +196,21 @@ def test_arguments(given: dict[str, Any], code: str, refused: list[str | None], 
 {state_dict_type: ful_state_dict}, '; did you mean FULL_STATE_DICT?', write "FULL_STATE_DICT"
 """)
 def test_what_to_write_in_fsdp_config(data: dict[str, Any], advice: str, title: str) -> None:
-    (found,) = [item for item in judged(data, "fsdp") if item.code == "TRN001"]
-    assert found.message.endswith(advice)
-    assert found.fix is not None
-    assert found.fix.title == title
+	(found,) = [item for item in judged(data, "fsdp") if item.code == "TRN001"]
+	assert found.message.endswith(advice)
+	assert found.fix is not None
+	assert found.fix.title == title
 
 
 # transformers 5.24.0 on infinity: int(float("inf")) raises OverflowError in both places
 def test_infinity_is_no_number_of_anything() -> None:
-    assert in_file({"version": float("inf")}) == {"TRN001"}
-    assert arguments(logging_steps=float("inf")) == {"TRN030"}
+	assert in_file({"version": float("inf")}) == {"TRN001"}
+	assert arguments(logging_steps=float("inf")) == {"TRN030"}
 
 
 def test_nothing_is_said_of_fsdp_settings_whose_control_is_refused() -> None:
-    data = {"auto_wrap_policy": "SIZE_BASED", "min_num_params": 2000000, "version": 2}
-    assert [item.code for item in judged(data, "fsdp") if item.severity.value != "info"] == ["TRN001"]
+	data = {"auto_wrap_policy": "SIZE_BASED", "min_num_params": 2000000, "version": 2}
+	assert [item.code for item in judged(data, "fsdp") if item.severity.value != "info"] == ["TRN001"]
 
 
 STAGE_2 = {"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 2}}
@@ -219,39 +219,39 @@ ADAMW = {"type": "AdamW", "params": {"lr": 1e-4, "betas": [0.9, 0.99]}}
 
 # transformers 5.24.0: HfTrainerDeepSpeedConfig(...).mismatches after TrainingArguments(**arguments), with two processes
 @pytest.mark.parametrize(
-    ("arguments", "block", "pointers"),
-    [
-        ({}, {"train_micro_batch_size_per_gpu": 8}, set()),
-        ({}, {"train_micro_batch_size_per_gpu": 4}, {"train_micro_batch_size_per_gpu"}),
-        ({"per_device_train_batch_size": 4}, {"train_micro_batch_size_per_gpu": 4}, set()),
-        ({"per_device_train_batch_size": 4}, {"gradient_clipping": 0.5}, {"gradient_clipping"}),
-        (
-            {"bf16": True},
-            {"bf16": {"enabled": False}, "optimizer": ADAMW},
-            {"bf16/enabled", "optimizer/params/lr", "optimizer/params/betas"},
-        ),
-        ({"bf16_full_eval": True}, {"bf16": {"enabled": True}}, set()),
-        ({"fp16": True}, {"fp16": {"enabled": "auto"}}, set()),
-        ({}, {"train_batch_size": 16}, set()),
-        ({}, {"train_batch_size": 24}, {"train_batch_size"}),
-    ],
+	("arguments", "block", "pointers"),
+	[
+		({}, {"train_micro_batch_size_per_gpu": 8}, set()),
+		({}, {"train_micro_batch_size_per_gpu": 4}, {"train_micro_batch_size_per_gpu"}),
+		({"per_device_train_batch_size": 4}, {"train_micro_batch_size_per_gpu": 4}, set()),
+		({"per_device_train_batch_size": 4}, {"gradient_clipping": 0.5}, {"gradient_clipping"}),
+		(
+			{"bf16": True},
+			{"bf16": {"enabled": False}, "optimizer": ADAMW},
+			{"bf16/enabled", "optimizer/params/lr", "optimizer/params/betas"},
+		),
+		({"bf16_full_eval": True}, {"bf16": {"enabled": True}}, set()),
+		({"fp16": True}, {"fp16": {"enabled": "auto"}}, set()),
+		({}, {"train_batch_size": 16}, set()),
+		({}, {"train_batch_size": 24}, {"train_batch_size"}),
+	],
 )
 def test_inline_deepspeed_is_compared_with_the_arguments(
-    arguments: dict[str, Any], block: dict[str, Any], pointers: list[str]
+	arguments: dict[str, Any], block: dict[str, Any], pointers: list[str]
 ) -> None:
-    data = {"output_dir": "o", **arguments, "deepspeed": {**STAGE_2, **block}}
-    places = {
-        item.place.pointer for item in judged(data, "trainer", known={"num_processes": 2}) if item.code == "DSP051"
-    }
-    assert places == {f"/deepspeed/{pointer}" for pointer in pointers}
+	data = {"output_dir": "o", **arguments, "deepspeed": {**STAGE_2, **block}}
+	places = {
+		item.place.pointer for item in judged(data, "trainer", known={"num_processes": 2}) if item.code == "DSP051"
+	}
+	assert places == {f"/deepspeed/{pointer}" for pointer in pointers}
 
 
 def test_inline_deepspeed_is_judged_and_mended_where_it_stands() -> None:
-    text = "output_dir: o\ndeepspeed:\n  train_micro_batch_size_per_gpu: auto\n  zero_optimization:\n    stag: 2\n"
-    (found,) = [item for item in judged(text, None) if item.fix]
-    assert (found.code, found.place.line, found.place.pointer) == ("DSP004", 5, "/deepspeed/zero_optimization/stag")
-    assert found.fix is not None
-    assert splice(text, found.fix.edits) == text.replace("stag:", "stage:")
+	text = "output_dir: o\ndeepspeed:\n  train_micro_batch_size_per_gpu: auto\n  zero_optimization:\n    stag: 2\n"
+	(found,) = [item for item in judged(text, None) if item.fix]
+	assert (found.code, found.place.line, found.place.pointer) == ("DSP004", 5, "/deepspeed/zero_optimization/stag")
+	assert found.fix is not None
+	assert splice(text, found.fix.edits) == text.replace("stag:", "stage:")
 
 
 # 5.24.0: an empty value is none, anything else is opened as a file
@@ -263,4 +263,4 @@ yes, yes
 5, yes
 ds.json, no""")
 def test_deepspeed_argument_is_a_mapping_or_a_path(value: object, refused: bool) -> None:
-    assert (codes({"output_dir": "o", "deepspeed": value}, kind="trainer") == {"TRN020"}) is refused
+	assert (codes({"output_dir": "o", "deepspeed": value}, kind="trainer") == {"TRN020"}) is refused

@@ -20,106 +20,106 @@ NODES = {"gpu": "A100-80GB", "gpus_per_node": 8, "nodes": 4, "inter_gbit": 400}
 
 
 def of(setup: Setup, **groups: Any) -> Pace:
-    told = facts(**groups)
-    return pace(told, setup, work_of(told))
+	told = facts(**groups)
+	return pace(told, setup, work_of(told))
 
 
 def test_a_slow_network_slows_what_crosses_it() -> None:
-    slow = {"hardware": {**NODES, "inter_gbit": 50}}
-    sharded, grouped = Setup("fsdp2", shard=32), Setup("fsdp2", shard=8, replicate=4)
-    assert of(sharded, **slow).speed < 0.7 * of(sharded, hardware=NODES).speed
-    assert of(grouped, **slow).speed > of(sharded, **slow).speed
-    assert of(Setup("fsdp2", shard=8), hardware={"gpu": "A100", "gpus_per_node": 8}).seconds == pytest.approx(
-        of(Setup("fsdp2", shard=8), hardware={"gpu": "A100", "gpus_per_node": 8, "inter_gbit": 10}).seconds
-    )
+	slow = {"hardware": {**NODES, "inter_gbit": 50}}
+	sharded, grouped = Setup("fsdp2", shard=32), Setup("fsdp2", shard=8, replicate=4)
+	assert of(sharded, **slow).speed < 0.7 * of(sharded, hardware=NODES).speed
+	assert of(grouped, **slow).speed > of(sharded, **slow).speed
+	assert of(Setup("fsdp2", shard=8), hardware={"gpu": "A100", "gpus_per_node": 8}).seconds == pytest.approx(
+		of(Setup("fsdp2", shard=8), hardware={"gpu": "A100", "gpus_per_node": 8, "inter_gbit": 10}).seconds
+	)
 
 
 def test_sharding_sends_half_as_much_again_as_replicas() -> None:
-    """Two gathers and a scatter of the weights against a sum of gradients, which is a scatter and a gather."""
-    told = facts(hardware=NODES)
-    work = work_of(told)
-    sharded = traffic(told, Setup("fsdp2", shard=32), work, 1).network
-    replicated = traffic(told, Setup("ddp", replicate=32), work, 1).network
-    assert sharded == pytest.approx(1.5 * replicated)
+	"""Two gathers and a scatter of the weights against a sum of gradients, which is a scatter and a gather."""
+	told = facts(hardware=NODES)
+	work = work_of(told)
+	sharded = traffic(told, Setup("fsdp2", shard=32), work, 1).network
+	replicated = traffic(told, Setup("ddp", replicate=32), work, 1).network
+	assert sharded == pytest.approx(1.5 * replicated)
 
 
 def test_accumulation_saves_replicas_their_sums_but_not_sharded_weights_their_gathers() -> None:
-    told = facts(hardware=NODES)
-    work = work_of(told)
-    for setup, grows in ((Setup("ddp", replicate=32), False), (Setup("fsdp2", shard=32), True)):
-        once, often = (traffic(told, setup, work, passes).network for passes in (1, 8))
-        assert (often > 2 * once) == grows
+	told = facts(hardware=NODES)
+	work = work_of(told)
+	for setup, grows in ((Setup("ddp", replicate=32), False), (Setup("fsdp2", shard=32), True)):
+		once, often = (traffic(told, setup, work, passes).network for passes in (1, 8))
+		assert (often > 2 * once) == grows
 
 
 @pytest.mark.parametrize(
-    ("slower", "faster"),
-    [
-        (Setup("fsdp2", shard=8, checkpointing="full"), Setup("fsdp2", shard=8)),
-        (Setup("fsdp2", shard=8, offload_params="cpu", offload_optimizer="cpu"), Setup("fsdp2", shard=8)),
-        (Setup("zero3", shard=8, offload_optimizer="nvme"), Setup("zero3", shard=8, offload_optimizer="cpu")),
-        (Setup("fsdp2", shard=8), Setup("fsdp2", shard=8, reshard=False)),
-        (Setup("fsdp2", shard=8), Setup("fsdp2", shard=8, compile=True)),
-        (Setup("single"), Setup("ddp", replicate=8)),
-        (Setup("megatron", pp=8), Setup("megatron", shard=8)),
-    ],
+	("slower", "faster"),
+	[
+		(Setup("fsdp2", shard=8, checkpointing="full"), Setup("fsdp2", shard=8)),
+		(Setup("fsdp2", shard=8, offload_params="cpu", offload_optimizer="cpu"), Setup("fsdp2", shard=8)),
+		(Setup("zero3", shard=8, offload_optimizer="nvme"), Setup("zero3", shard=8, offload_optimizer="cpu")),
+		(Setup("fsdp2", shard=8), Setup("fsdp2", shard=8, reshard=False)),
+		(Setup("fsdp2", shard=8), Setup("fsdp2", shard=8, compile=True)),
+		(Setup("single"), Setup("ddp", replicate=8)),
+		(Setup("megatron", pp=8), Setup("megatron", shard=8)),
+	],
 )
 def test_what_costs_time_is_slower(slower: Setup, faster: Setup) -> None:
-    assert of(slower).speed < of(faster).speed
+	assert of(slower).speed < of(faster).speed
 
 
 def test_fp8_is_faster_where_there_is_fp8() -> None:
-    hardware = {"gpu": "H100", "gpus_per_node": 8}
-    plain, fp8 = (of(Setup("fsdp2", shard=8, fp8=on), hardware=hardware).speed for on in (None, True))
-    assert fp8 > plain
+	hardware = {"gpu": "H100", "gpus_per_node": 8}
+	plain, fp8 = (of(Setup("fsdp2", shard=8, fp8=on), hardware=hardware).speed for on in (None, True))
+	assert fp8 > plain
 
 
 def test_adapters_cost_less_than_all_weights_and_inference_least() -> None:
-    speeds = [of(Setup("ddp", replicate=8), task={"kind": kind}).speed for kind in ("full", "lora", "inference")]
-    assert speeds == sorted(speeds)
+	speeds = [of(Setup("ddp", replicate=8), task={"kind": kind}).speed for kind in ("full", "lora", "inference")]
+	assert speeds == sorted(speeds)
 
 
 def test_an_8b_model_on_8_a100_is_as_fast_as_such_models_are() -> None:
-    """llm-foundry's table: 7B on 8 A100-80 at 4096 tokens, about 0.5 of 312 TFLOPS with recomputation."""
-    told = facts(batch={"seq": 4096, "micro_batch": 4})
-    made = pace(told, Setup("fsdp2", shard=8, checkpointing="full"), work_of(told))
-    share = 6 * 8.03e9 * made.speed / 8 / 312e12
-    assert 0.35 < share < 0.6
+	"""llm-foundry's table: 7B on 8 A100-80 at 4096 tokens, about 0.5 of 312 TFLOPS with recomputation."""
+	told = facts(batch={"seq": 4096, "micro_batch": 4})
+	made = pace(told, Setup("fsdp2", shard=8, checkpointing="full"), work_of(told))
+	share = 6 * 8.03e9 * made.speed / 8 / 312e12
+	assert 0.35 < share < 0.6
 
 
 def test_equal_speeds_share_a_band() -> None:
-    assert band(100.0, 95.0) == band(100.0, 100.0) == 0
-    assert band(100.0, 70.0) > band(100.0, 85.0) > 0
+	assert band(100.0, 95.0) == band(100.0, 100.0) == 0
+	assert band(100.0, 70.0) > band(100.0, 85.0) > 0
 
 
 def test_fewer_things_to_understand_are_simpler() -> None:
-    order = [
-        Setup("single"),
-        Setup("ddp", replicate=8),
-        Setup("fsdp2", shard=8),
-        Setup("fsdp2", shard=4, tp=2),
-        Setup("megatron", shard=2, tp=2, pp=2),
-    ]
-    costs = [simplicity(setup) for setup in order]
-    assert costs == sorted(set(costs))
+	order = [
+		Setup("single"),
+		Setup("ddp", replicate=8),
+		Setup("fsdp2", shard=8),
+		Setup("fsdp2", shard=4, tp=2),
+		Setup("megatron", shard=2, tp=2, pp=2),
+	]
+	costs = [simplicity(setup) for setup in order]
+	assert costs == sorted(set(costs))
 
 
 def test_thresholds_have_sources() -> None:
-    from distributed_training_backends.resources import load_json
+	from distributed_training_backends.resources import load_json
 
-    for name, row in load_json("planner.json")["thresholds"].items():
-        assert row["source"], name
-        assert threshold(name) == row["value"]
+	for name, row in load_json("planner.json")["thresholds"].items():
+		assert row["source"], name
+		assert threshold(name) == row["value"]
 
 
 @pytest.mark.skipif(not ROWS.exists(), reason="no published measurements beside the project")
 def test_the_page_says_how_right_the_order_is(capsys: pytest.CaptureFixture[str]) -> None:
-    assert selection.main([str(ROWS)]) == 0
-    printed = capsys.readouterr().out
-    assert "not looked at yet" not in printed  # every miss is explained
-    said = re.search(r"(\d+) of (\d+) first; mean regret ([\d.]+)%", printed)
-    assert said is not None
-    page = " ".join((ROOT / "references" / "choosing.md").read_text("utf-8").split())
-    first, groups, regret = said.groups()
-    assert f"({groups} groups of runs" in page
-    assert f"puts the fastest first in {first}, and its first choice is {regret} % slower" in page
-    assert len(json.loads(ROWS.read_text("utf-8").splitlines()[0])) > 5
+	assert selection.main([str(ROWS)]) == 0
+	printed = capsys.readouterr().out
+	assert "not looked at yet" not in printed  # every miss is explained
+	said = re.search(r"(\d+) of (\d+) first; mean regret ([\d.]+)%", printed)
+	assert said is not None
+	page = " ".join((ROOT / "references" / "choosing.md").read_text("utf-8").split())
+	first, groups, regret = said.groups()
+	assert f"({groups} groups of runs" in page
+	assert f"puts the fastest first in {first}, and its first choice is {regret} % slower" in page
+	assert len(json.loads(ROWS.read_text("utf-8").splitlines()[0])) > 5

@@ -19,9 +19,9 @@ EMPTY = [sys.executable, "-c", "from mcp.server.mcpserver import MCPServer; MCPS
 CLIENT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
 CONFIG = (ROOT / "tests" / "cases" / "tour" / "accelerate.yaml").read_text(encoding="utf-8")
 ASKED: dict[str, dict[str, Any]] = {
-    "validate_config": {"config": CONFIG},
-    "diagnose_failure": {"log": "RuntimeError: Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000"},
-    "lookup_reference": {"query": "fsdp_reshard_after_forward"},
+	"validate_config": {"config": CONFIG},
+	"diagnose_failure": {"log": "RuntimeError: Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000"},
+	"lookup_reference": {"query": "fsdp_reshard_after_forward"},
 }
 CALLS = 300
 QUICK = ("validate_config", "lookup_reference")  # which have a budget for each call
@@ -30,92 +30,92 @@ Ask = Callable[..., dict[str, Any]]
 
 
 class Line(NamedTuple):
-    """One measured budget: what, the figure, its unit, the limit, and whether the figure may be above it."""
+	"""One measured budget: what, the figure, its unit, the limit, and whether the figure may be above it."""
 
-    what: str
-    figure: float
-    unit: str
-    limit: float
-    at_least: bool = False
+	what: str
+	figure: float
+	unit: str
+	limit: float
+	at_least: bool = False
 
-    @property
-    def kept(self) -> bool:
-        return self.figure >= self.limit if self.at_least else self.figure <= self.limit
+	@property
+	def kept(self) -> bool:
+		return self.figure >= self.limit if self.at_least else self.figure <= self.limit
 
-    def __str__(self) -> str:
-        sign = "≥" if self.at_least else "≤"
-        return f"{'ok    ' if self.kept else 'BROKEN'} {self.what}: {self.figure:.2f} {self.unit} ({sign} {self.limit})"
+	def __str__(self) -> str:
+		sign = "≥" if self.at_least else "≤"
+		return f"{'ok    ' if self.kept else 'BROKEN'} {self.what}: {self.figure:.2f} {self.unit} ({sign} {self.limit})"
 
 
 @contextmanager
 def running(command: Sequence[str]) -> Iterator[tuple[Ask, int]]:
-    """A server that has shaken hands: (ask, process number)."""
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        ask = asker(process.stdin, process.stdout)
-        ask("initialize", **CLIENT)
-        yield ask, process.pid
-    finally:
-        process.stdin.close()
-        process.wait()
+	"""A server that has shaken hands: (ask, process number)."""
+	process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+	assert process.stdin is not None
+	assert process.stdout is not None
+	try:
+		ask = asker(process.stdin, process.stdout)
+		ask("initialize", **CLIENT)
+		yield ask, process.pid
+	finally:
+		process.stdin.close()
+		process.wait()
 
 
 def asker(there: IO[bytes], back: IO[bytes]) -> Ask:
 
-    def ask(method: str, **params: Any) -> dict[str, Any]:
-        there.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n")
-        there.flush()
-        answer: dict[str, Any] = json.loads(back.readline())["result"]
-        return answer
+	def ask(method: str, **params: Any) -> dict[str, Any]:
+		there.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n")
+		there.flush()
+		answer: dict[str, Any] = json.loads(back.readline())["result"]
+		return answer
 
-    return ask
+	return ask
 
 
 def start(command: Sequence[str]) -> float:
-    """The seconds from the start to the answer to `initialize`."""
-    begin = time.perf_counter()
-    with running(command):
-        return time.perf_counter() - begin
+	"""The seconds from the start to the answer to `initialize`."""
+	begin = time.perf_counter()
+	with running(command):
+		return time.perf_counter() - begin
 
 
 def cold(runs: int) -> Line:
-    start(OURS), start(EMPTY)
-    pairs = [(start(OURS), start(EMPTY)) for _ in range(runs)]
-    ours, empty = (statistics.median(pair[side] for pair in pairs) for side in (0, 1))
-    print(f"       MCP start: {ours * 1000:.0f} ms, an empty server on the same SDK: {empty * 1000:.0f} ms")
-    return Line("MCP: start up to the answer to initialize", ours / empty, "times an empty server", 1.25)
+	start(OURS), start(EMPTY)
+	pairs = [(start(OURS), start(EMPTY)) for _ in range(runs)]
+	ours, empty = (statistics.median(pair[side] for pair in pairs) for side in (0, 1))
+	print(f"       MCP start: {ours * 1000:.0f} ms, an empty server on the same SDK: {empty * 1000:.0f} ms")
+	return Line("MCP: start up to the answer to initialize", ours / empty, "times an empty server", 1.25)
 
 
 def call(ask: Ask, tool: str) -> float:
-    times = []
-    for _ in range(CALLS):
-        begin = time.perf_counter()
-        ask("tools/call", name=tool, arguments=ASKED[tool])
-        times.append((time.perf_counter() - begin) * 1000)
-    return statistics.median(times)
+	times = []
+	for _ in range(CALLS):
+		begin = time.perf_counter()
+		ask("tools/call", name=tool, arguments=ASKED[tool])
+		times.append((time.perf_counter() - begin) * 1000)
+	return statistics.median(times)
 
 
 def tokens(ask: Ask, tool: str) -> Line:
-    """How long a default answer is, in tokens if it were all tables."""
-    text = ask("tools/call", name=tool, arguments=ASKED[tool])["content"][0]["text"]
-    return Line(f"MCP: default answer of {tool}", len(text.encode()) / BYTES_A_TOKEN, "tokens at most", 1200)
+	"""How long a default answer is, in tokens if it were all tables."""
+	text = ask("tools/call", name=tool, arguments=ASKED[tool])["content"][0]["text"]
+	return Line(f"MCP: default answer of {tool}", len(text.encode()) / BYTES_A_TOKEN, "tokens at most", 1200)
 
 
 def memory(process: int) -> Line:
-    done = subprocess.run(["ps", "-o", "rss=", "-p", str(process)], capture_output=True, check=True)
-    return Line("MCP: resident memory after these calls", int(done.stdout) / 1024, "MiB", 90)
+	done = subprocess.run(["ps", "-o", "rss=", "-p", str(process)], capture_output=True, check=True)
+	return Line("MCP: resident memory after these calls", int(done.stdout) / 1024, "MiB", 90)
 
 
 def lines(runs: int) -> list[Line]:
-    measured = [cold(runs)]
-    with running(OURS) as (ask, process):
-        listed = json.dumps(ask("tools/list")["tools"], ensure_ascii=False, separators=(",", ":"))
-        times = {tool: call(ask, tool) for tool in ASKED}
-        print("       over stdio:", ", ".join(f"{tool} {time:.1f} ms" for tool, time in times.items()))
-        measured += [Line(f"MCP: {tool} over stdio, median of {CALLS}", times[tool], "ms", 5) for tool in QUICK]
-        measured += [tokens(ask, tool) for tool in ASKED]
-        measured.append(Line("MCP: tools/list, of five tools", len(listed.encode()) / 1000, "KB", 7.5))
-        measured.append(memory(process))
-    return measured
+	measured = [cold(runs)]
+	with running(OURS) as (ask, process):
+		listed = json.dumps(ask("tools/list")["tools"], ensure_ascii=False, separators=(",", ":"))
+		times = {tool: call(ask, tool) for tool in ASKED}
+		print("       over stdio:", ", ".join(f"{tool} {time:.1f} ms" for tool, time in times.items()))
+		measured += [Line(f"MCP: {tool} over stdio, median of {CALLS}", times[tool], "ms", 5) for tool in QUICK]
+		measured += [tokens(ask, tool) for tool in ASKED]
+		measured.append(Line("MCP: tools/list, of five tools", len(listed.encode()) / 1000, "KB", 7.5))
+		measured.append(memory(process))
+	return measured

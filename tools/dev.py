@@ -24,74 +24,74 @@ EXAMPLE = "tests/cases/tour"
 
 
 def main(argv: Sequence[str]) -> int:
-    jobs: dict[str, Callable[[list[str]], int]] = {
-        "try": try_it,
-        "test": test,
-        "oracle": oracle,
-        "bench": bench,
-        "gate": gate,
-    }
-    if sys.version_info < (3, 10):  # noqa: UP036 - whoever has an older Python is told so
-        print(f"needs Python 3.10 or newer, this is {sys.version.split()[0]}")
-        return 2
-    if not argv or argv[0] not in jobs:
-        print(__doc__)
-        return 2
-    prepare()
-    return jobs[argv[0]](list(argv[1:]))
+	jobs: dict[str, Callable[[list[str]], int]] = {
+		"try": try_it,
+		"test": test,
+		"oracle": oracle,
+		"bench": bench,
+		"gate": gate,
+	}
+	if sys.version_info < (3, 10):  # noqa: UP036 - whoever has an older Python is told so
+		print(f"needs Python 3.10 or newer, this is {sys.version.split()[0]}")
+		return 2
+	if not argv or argv[0] not in jobs:
+		print(__doc__)
+		return 2
+	prepare()
+	return jobs[argv[0]](list(argv[1:]))
 
 
 def prepare() -> None:
-    """Create `.venv` with the project and its test tools; again only when pyproject.toml has changed."""
-    stamp = VENV / "stamp"
-    wanted = hashlib.sha256((ROOT / "pyproject.toml").read_bytes() + sys.version.encode()).hexdigest()
-    if stamp.is_file() and stamp.read_text() == wanted:
-        return
-    print(f"setting up {VENV} (once)", flush=True)
-    venv.create(VENV, with_pip=True, clear=True)
-    run([str(PYTHON), "-m", "pip", "install", "--quiet", "--editable", f"{ROOT}[test]"], check=True)
-    stamp.write_text(wanted)
+	"""Create `.venv` with the project and its test tools; again only when pyproject.toml has changed."""
+	stamp = VENV / "stamp"
+	wanted = hashlib.sha256((ROOT / "pyproject.toml").read_bytes() + sys.version.encode()).hexdigest()
+	if stamp.is_file() and stamp.read_text() == wanted:
+		return
+	print(f"setting up {VENV} (once)", flush=True)
+	venv.create(VENV, with_pip=True, clear=True)
+	run([str(PYTHON), "-m", "pip", "install", "--quiet", "--editable", f"{ROOT}[test]"], check=True)
+	stamp.write_text(wanted)
 
 
 def run(command: Sequence[str], check: bool = False) -> int:
-    return subprocess.run(command, cwd=ROOT, check=check).returncode
+	return subprocess.run(command, cwd=ROOT, check=check).returncode
 
 
 def try_it(arguments: list[str]) -> int:
-    """Validate the bundled example. It has errors, so the exit status is turned round."""
-    script = "scripts/validate_backend_config.py"
-    status = run([str(PYTHON), script, *(arguments or [EXAMPLE])])
-    return status if arguments else int(status != 1)
+	"""Validate the bundled example. It has errors, so the exit status is turned round."""
+	script = "scripts/validate_backend_config.py"
+	status = run([str(PYTHON), script, *(arguments or [EXAMPLE])])
+	return status if arguments else int(status != 1)
 
 
 def test(arguments: list[str]) -> int:
-    """Run everything that needs neither network nor the real libraries."""
-    if arguments:
-        return run([str(PYTHON), "-m", "pytest", *arguments])
-    checks = [
-        ["-m", "ruff", "check", "."],
-        ["-m", "ruff", "format", "--check", "."],
-        ["-m", "mypy"],
-        ["tools/generate_rule_pages.py", "--check"],
-        ["tools/generate_api_reference.py", "--check"],
-        ["tools/generate_config_keys.py", "--check"],
-        ["tools/generate_versions.py", "--check"],
-        ["-m", "pytest", "-n", "auto"],
-    ]
-    return max(run([str(PYTHON), *check]) for check in checks)
+	"""Run everything that needs neither network nor the real libraries."""
+	if arguments:
+		return run([str(PYTHON), "-m", "pytest", *arguments])
+	checks = [
+		["-m", "ruff", "check", "."],
+		["-m", "ruff", "format", "--check", "."],
+		["-m", "mypy"],
+		["tools/generate_rule_pages.py", "--check"],
+		["tools/generate_api_reference.py", "--check"],
+		["tools/generate_config_keys.py", "--check"],
+		["tools/generate_versions.py", "--check"],
+		["-m", "pytest", "-n", "auto"],
+	]
+	return max(run([str(PYTHON), *check]) for check in checks)
 
 
 def oracle(arguments: list[str]) -> int:
-    return run([str(PYTHON), "-m", "tests.oracle.agreement", *arguments])
+	return run([str(PYTHON), "-m", "tests.oracle.agreement", *arguments])
 
 
 def bench(arguments: list[str]) -> int:
-    return run([str(PYTHON), "tools/bench.py", *arguments])
+	return run([str(PYTHON), "tools/bench.py", *arguments])
 
 
 def gate(arguments: list[str]) -> int:
-    return run([str(PYTHON), "tools/gate.py", *arguments])
+	return run([str(PYTHON), "tools/gate.py", *arguments])
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+	sys.exit(main(sys.argv[1:]))

@@ -30,91 +30,91 @@ WARNERS = ("warn", "warning", "warning_once", "error")
 
 
 class Message(NamedTuple):
-    """A message of a library, as a line of a log."""
+	"""A message of a library, as a line of a log."""
 
-    place: str
-    line: str
+	place: str
+	line: str
 
 
 def messages(path: Path, name: str) -> Iterator[Message]:
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, (ast.Raise, ast.Assert, ast.Call)) and (said := said_by(node)):
-            kind, expression = said
-            text = " ".join(text_of(expression).split())
-            if len([word for word in text.split() if word.isalpha()]) >= 3:
-                yield Message(f"{name}:{node.lineno}", f"{kind}: {text}" if kind else f"[WARNING] {text}")
+	for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+		if isinstance(node, (ast.Raise, ast.Assert, ast.Call)) and (said := said_by(node)):
+			kind, expression = said
+			text = " ".join(text_of(expression).split())
+			if len([word for word in text.split() if word.isalpha()]) >= 3:
+				yield Message(f"{name}:{node.lineno}", f"{kind}: {text}" if kind else f"[WARNING] {text}")
 
 
 def said_by(node: ast.Raise | ast.Assert | ast.Call) -> tuple[str, ast.expr] | None:
-    """The exception, "" for a warning, and what it says."""
-    if isinstance(node, ast.Assert):
-        return ("AssertionError", node.msg) if node.msg is not None else None
-    call = node.exc if isinstance(node, ast.Raise) else node
-    if not isinstance(call, ast.Call) or not call.args:
-        return None
-    if isinstance(node, ast.Raise):
-        return ast.unparse(call.func).split(".")[-1], call.args[0]
-    warns = isinstance(call.func, ast.Attribute) and call.func.attr in WARNERS
-    return ("", call.args[0]) if warns else None
+	"""The exception, "" for a warning, and what it says."""
+	if isinstance(node, ast.Assert):
+		return ("AssertionError", node.msg) if node.msg is not None else None
+	call = node.exc if isinstance(node, ast.Raise) else node
+	if not isinstance(call, ast.Call) or not call.args:
+		return None
+	if isinstance(node, ast.Raise):
+		return ast.unparse(call.func).split(".")[-1], call.args[0]
+	warns = isinstance(call.func, ast.Attribute) and call.func.attr in WARNERS
+	return ("", call.args[0]) if warns else None
 
 
 def text_of(node: ast.expr) -> str:
-    if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, str) else str(node.value)
-    if isinstance(node, ast.JoinedStr):
-        return "".join(text_of(part) for part in node.values)
-    if isinstance(node, ast.FormattedValue):
-        return PLACES.get(ast.unparse(node.value), "value")
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        return text_of(node.left) + text_of(node.right)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
-        return text_of(node.left).replace("%s", "value").replace("%d", "8")
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("format", "join"):
-        return text_of(node.func.value).replace("{}", "value")
-    return "value"
+	if isinstance(node, ast.Constant):
+		return node.value if isinstance(node.value, str) else str(node.value)
+	if isinstance(node, ast.JoinedStr):
+		return "".join(text_of(part) for part in node.values)
+	if isinstance(node, ast.FormattedValue):
+		return PLACES.get(ast.unparse(node.value), "value")
+	if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+		return text_of(node.left) + text_of(node.right)
+	if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+		return text_of(node.left).replace("%s", "value").replace("%d", "8")
+	if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("format", "join"):
+		return text_of(node.func.value).replace("{}", "value")
+	return "value"
 
 
 def of_accelerate(package: Path) -> Iterator[Message]:
-    for path in sorted(package.rglob("*.py")):
-        name = path.relative_to(package.parent).as_posix()
-        if not any(part in name for part in ACCELERATE_WITHOUT.split()):
-            yield from messages(path, name)
+	for path in sorted(package.rglob("*.py")):
+		name = path.relative_to(package.parent).as_posix()
+		if not any(part in name for part in ACCELERATE_WITHOUT.split()):
+			yield from messages(path, name)
 
 
 def of_deepspeed(package: Path) -> Iterator[Message]:
-    for path in sorted(package.rglob("*.py")):
-        name = path.relative_to(package).as_posix()
-        if name.startswith(tuple(DEEPSPEED_PARTS.split())):
-            yield from messages(path, f"deepspeed/{name}")
+	for path in sorted(package.rglob("*.py")):
+		name = path.relative_to(package).as_posix()
+		if name.startswith(tuple(DEEPSPEED_PARTS.split())):
+			yield from messages(path, f"deepspeed/{name}")
 
 
 def known(message: Message) -> tuple[bool, bool]:
-    """Whether a message leads to a cause: by its text alone, and with the file that raises it in the traceback."""
-    if message.line.startswith("["):
-        found = bool(api.diagnose(f"{message.line}\nValueError: stopped\n").causes)
-        return found, found
-    head, file = "Traceback (most recent call last):", f"/opt/lib/python3/site-packages/{message.place.split(':')[0]}"
-    texts = (f'{head}\n  File "{place}", line 8, in f\n{message.line}\n' for place in ("train.py", file))
-    alone, placed = (bool(api.diagnose(text).causes) for text in texts)
-    return alone, placed
+	"""Whether a message leads to a cause: by its text alone, and with the file that raises it in the traceback."""
+	if message.line.startswith("["):
+		found = bool(api.diagnose(f"{message.line}\nValueError: stopped\n").causes)
+		return found, found
+	head, file = "Traceback (most recent call last):", f"/opt/lib/python3/site-packages/{message.place.split(':')[0]}"
+	texts = (f'{head}\n  File "{place}", line 8, in f\n{message.line}\n' for place in ("train.py", file))
+	alone, placed = (bool(api.diagnose(text).causes) for text in texts)
+	return alone, placed
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("accelerate", type=Path)
-    parser.add_argument("deepspeed", type=Path)
-    parser.add_argument("--rest", action="store_true", help="list what leads to no cause by its text")
-    given = parser.parse_args()
-    both = {"Accelerate": of_accelerate(given.accelerate), "DeepSpeed": of_deepspeed(given.deepspeed)}
-    for library, listed in both.items():
-        found = [(message, known(message)) for message in dict.fromkeys(listed)]
-        alone, placed = (sum(ways[place] for _, ways in found) for place in (0, 1))
-        by_text, by_file = (f"{number} ({number / len(found):.0%})" for number in (alone, placed))
-        print(f"{library}: {len(found)} messages; {by_text} lead to a cause by their text, {by_file} with their file")
-        if given.rest:
-            print("\n".join(f"  {message.place}: {message.line[:200]}" for message, ways in found if not ways[0]))
-    return 0
+	parser = argparse.ArgumentParser(description=__doc__)
+	parser.add_argument("accelerate", type=Path)
+	parser.add_argument("deepspeed", type=Path)
+	parser.add_argument("--rest", action="store_true", help="list what leads to no cause by its text")
+	given = parser.parse_args()
+	both = {"Accelerate": of_accelerate(given.accelerate), "DeepSpeed": of_deepspeed(given.deepspeed)}
+	for library, listed in both.items():
+		found = [(message, known(message)) for message in dict.fromkeys(listed)]
+		alone, placed = (sum(ways[place] for _, ways in found) for place in (0, 1))
+		by_text, by_file = (f"{number} ({number / len(found):.0%})" for number in (alone, placed))
+		print(f"{library}: {len(found)} messages; {by_text} lead to a cause by their text, {by_file} with their file")
+		if given.rest:
+			print("\n".join(f"  {message.place}: {message.line[:200]}" for message, ways in found if not ways[0]))
+	return 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+	raise SystemExit(main())

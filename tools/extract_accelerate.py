@@ -21,27 +21,27 @@ from extraction_files import DataFile, main
 
 
 def core_facts(package: Path) -> Facts:
-    return {fact: value for fact, value in _core(package).items() if fact[0] != "help"}
+	return {fact: value for fact, value in _core(package).items() if fact[0] != "help"}
 
 
 def reference_facts(package: Path) -> Facts:
-    helps = {fact: value for fact, value in _core(package).items() if fact[0] == "help"}
-    return {**helps, **environment_facts(package)}
+	helps = {fact: value for fact, value in _core(package).items() if fact[0] == "help"}
+	return {**helps, **environment_facts(package)}
 
 
 def _core(package: Path) -> Facts:
-    return {**config_facts(package), **launcher_facts(package)}
+	return {**config_facts(package), **launcher_facts(package)}
 
 
 def api_facts(package: Path) -> Facts:
-    return {**class_facts(package), **source_facts(package)}
+	return {**class_facts(package), **source_facts(package)}
 
 
 FILES = (
-    DataFile("accelerate.json", "accelerate", core_facts),
-    DataFile("accelerate_reference.json", "accelerate", reference_facts),
-    DataFile("accelerate_api.json", "accelerate", api_facts),
+	DataFile("accelerate.json", "accelerate", core_facts),
+	DataFile("accelerate_reference.json", "accelerate", reference_facts),
+	DataFile("accelerate_api.json", "accelerate", api_facts),
 )
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__.splitlines()[0], "tools/extract_accelerate.py", FILES))
+	sys.exit(main(__doc__.splitlines()[0], "tools/extract_accelerate.py", FILES))

@@ -13,90 +13,90 @@ from extraction import Facts, Tree, differences, dump, encode, facts_of
 
 
 def unchanged(release: str) -> str:
-    return release
+	return release
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A data file, the package that it is about, and how the facts of one release are found.
+	"""A data file, the package that it is about, and how the facts of one release are found.
 
-    ``facts`` gets the package's folder, or with ``archive`` the release's wheel; ``named`` is how the file calls a
-    release. ``constant`` are branches that hold for every release, ``finished`` says what is wrong once all are read.
-    """
+	``facts`` gets the package's folder, or with ``archive`` the release's wheel; ``named`` is how the file calls a
+	release. ``constant`` are branches that hold for every release, ``finished`` says what is wrong once all are read.
+	"""
 
-    name: str
-    package: str
-    facts: Callable[[Path], Facts]
-    named: Callable[[str], str] = unchanged
-    archive: bool = False
-    constant: Tree = field(default_factory=dict)
-    finished: Callable[[], str] = str
+	name: str
+	package: str
+	facts: Callable[[Path], Facts]
+	named: Callable[[str], str] = unchanged
+	archive: bool = False
+	constant: Tree = field(default_factory=dict)
+	finished: Callable[[], str] = str
 
-    def extract(self, release: str, cache: Path, sources: Path | None) -> Facts:
-        if self.archive:
-            return self.facts(pinned.fetch(self.package, release, cache))
-        tree = sources / release if sources else pinned.source_tree(self.package, release, cache)
-        return self.facts(tree / self.package)
+	def extract(self, release: str, cache: Path, sources: Path | None) -> Facts:
+		if self.archive:
+			return self.facts(pinned.fetch(self.package, release, cache))
+		tree = sources / release if sources else pinned.source_tree(self.package, release, cache)
+		return self.facts(tree / self.package)
 
-    def content(self, by_release: dict[str, Facts], command: str) -> Tree:
-        read = list(by_release)
-        names = [self.named(release) for release in read]
-        made = f"made by `python {command} --write` from {self.package} {read[0]} to {read[-1]}, {len(read)} releases"
-        tree = encode({self.named(release): facts for release, facts in by_release.items()})
-        exact = {} if names == read else {"read": dict(zip(names, read, strict=True))}
-        return {"provenance": made, "releases": names, **exact, **tree, **self.constant}
+	def content(self, by_release: dict[str, Facts], command: str) -> Tree:
+		read = list(by_release)
+		names = [self.named(release) for release in read]
+		made = f"made by `python {command} --write` from {self.package} {read[0]} to {read[-1]}, {len(read)} releases"
+		tree = encode({self.named(release): facts for release, facts in by_release.items()})
+		exact = {} if names == read else {"read": dict(zip(names, read, strict=True))}
+		return {"provenance": made, "releases": names, **exact, **tree, **self.constant}
 
 
 def write(files: Sequence[DataFile], command: str, cache: Path, sources: Path | None) -> int:
-    for file in files:
-        by_release = {name: file.extract(name, cache, sources) for name in pinned.known(file.package)}
-        if wrong := file.finished():
-            raise SystemExit(wrong)
-        print(packed.save(file.name, dump(file.content(by_release, command))))
-    return 0
+	for file in files:
+		by_release = {name: file.extract(name, cache, sources) for name in pinned.known(file.package)}
+		if wrong := file.finished():
+			raise SystemExit(wrong)
+		print(packed.save(file.name, dump(file.content(by_release, command))))
+	return 0
 
 
 def check(files: Sequence[DataFile], newest: int, cache: Path, sources: Path | None) -> int:
-    """Compare the committed data, restricted to the newest releases, with what these releases say."""
-    lines = []
-    for file in files:
-        text = packed.text_of(file.name)
-        committed: dict[str, Any] = json.loads(text)
-        known = pinned.known(file.package)
-        if committed["releases"] != [file.named(release) for release in known]:
-            lines.append(f"{file.name}: does not cover the pinned releases")
-        if any(committed[name] != branch for name, branch in file.constant.items()):
-            lines.append(f"{file.name}: {', '.join(file.constant)} is another one")
-        if text != dump(committed):
-            lines.append(f"{file.name}: not in the form that --write gives it")
-        for release in known[-newest:]:
-            stated = facts_of(stated_in(file, committed), file.named(release))
-            found = differences(stated, file.extract(release, cache, sources))
-            lines += [f"{file.name} {release}: {line}" for line in found]
-        if not lines:
-            print(f"{file.name}: equal to a fresh extraction of {file.package} {', '.join(known[-newest:])}")
-    print("\n".join(lines))
-    return 1 if lines else 0
+	"""Compare the committed data, restricted to the newest releases, with what these releases say."""
+	lines = []
+	for file in files:
+		text = packed.text_of(file.name)
+		committed: dict[str, Any] = json.loads(text)
+		known = pinned.known(file.package)
+		if committed["releases"] != [file.named(release) for release in known]:
+			lines.append(f"{file.name}: does not cover the pinned releases")
+		if any(committed[name] != branch for name, branch in file.constant.items()):
+			lines.append(f"{file.name}: {', '.join(file.constant)} is another one")
+		if text != dump(committed):
+			lines.append(f"{file.name}: not in the form that --write gives it")
+		for release in known[-newest:]:
+			stated = facts_of(stated_in(file, committed), file.named(release))
+			found = differences(stated, file.extract(release, cache, sources))
+			lines += [f"{file.name} {release}: {line}" for line in found]
+		if not lines:
+			print(f"{file.name}: equal to a fresh extraction of {file.package} {', '.join(known[-newest:])}")
+	print("\n".join(lines))
+	return 1 if lines else 0
 
 
 def stated_in(file: DataFile, content: Tree) -> Tree:
-    others = {"provenance", "releases", "read", *file.constant}
-    return {name: part for name, part in content.items() if name not in others}
+	others = {"provenance", "releases", "read", *file.constant}
+	return {name: part for name, part in content.items() if name not in others}
 
 
 def main(description: str, command: str, files: Sequence[DataFile]) -> int:
-    parser = argparse.ArgumentParser(description=description)
-    verb = parser.add_mutually_exclusive_group(required=True)
-    verb.add_argument("--check", action="store_true", help="compare the committed data with a fresh extraction")
-    verb.add_argument("--write", action="store_true", help="write the data files anew")
-    parser.add_argument("--newest", type=int, default=3, help="how many releases --check takes (default: 3)")
-    parser.add_argument("--sources", type=Path, help="folder with one unpacked release in each subfolder")
-    parser.add_argument("--cache", type=Path, default=Path(".oracle"), help="where fetched releases go")
-    options = parser.parse_args()
-    try:
-        if options.write:
-            return write(files, command, options.cache, options.sources)
-        return check(files, options.newest, options.cache, options.sources)
-    except pinned.ReleaseError as error:
-        print(error)
-        return 2
+	parser = argparse.ArgumentParser(description=description)
+	verb = parser.add_mutually_exclusive_group(required=True)
+	verb.add_argument("--check", action="store_true", help="compare the committed data with a fresh extraction")
+	verb.add_argument("--write", action="store_true", help="write the data files anew")
+	parser.add_argument("--newest", type=int, default=3, help="how many releases --check takes (default: 3)")
+	parser.add_argument("--sources", type=Path, help="folder with one unpacked release in each subfolder")
+	parser.add_argument("--cache", type=Path, default=Path(".oracle"), help="where fetched releases go")
+	options = parser.parse_args()
+	try:
+		if options.write:
+			return write(files, command, options.cache, options.sources)
+		return check(files, options.newest, options.cache, options.sources)
+	except pinned.ReleaseError as error:
+		print(error)
+		return 2

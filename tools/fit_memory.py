@@ -41,164 +41,164 @@ WIDEST = 2.4
 
 
 def records() -> dict[str, dict[str, Any]]:
-    """The coefficients as the data file has them. This tool is the one place that changes them."""
-    known: dict[str, dict[str, Any]] = load_json("memory.json")["coefficients"]
-    return known
+	"""The coefficients as the data file has them. This tool is the one place that changes them."""
+	known: dict[str, dict[str, Any]] = load_json("memory.json")["coefficients"]
+	return known
 
 
 def committed() -> Coefficients:
-    values = {name: float(record["value"]) for name, record in records().items() if record.get("fitted")}
-    return {**values, "scale": float(load_json("memory.json")["spread"]["scale"])}
+	values = {name: float(record["value"]) for name, record in records().items() if record.get("fitted")}
+	return {**values, "scale": float(load_json("memory.json")["spread"]["scale"])}
 
 
 @contextmanager
 def use(values: Coefficients) -> Iterator[None]:
-    before = committed()
-    put(values)
-    try:
-        yield
-    finally:
-        put(before)
+	before = committed()
+	put(values)
+	try:
+		yield
+	finally:
+		put(before)
 
 
 def put(values: Coefficients) -> None:
-    for name, value in values.items():
-        if name == "scale":
-            load_json("memory.json")["spread"]["scale"] = value
-        else:
-            records()[name]["value"] = value
+	for name, value in values.items():
+		if name == "scale":
+			load_json("memory.json")["spread"]["scale"] = value
+		else:
+			records()[name]["value"] = value
 
 
 def fitted(rows: Sequence[Measured]) -> Coefficients:
-    usable = [one for one in rows if one.size and one.fits]
-    priors = {name: float(record["prior"]) for name, record in records().items() if record.get("fitted")}
-    with use({**priors, "scale": 1.0}):
-        search = Search(usable, priors)
-        for _ in range(SWEEPS):
-            for name in priors:
-                search.descend(name)
-        put(search.values)
-        scale = scale_of(usable)
-    return {name: round(value, 3) for name, value in {**search.values, "scale": scale}.items()}
+	usable = [one for one in rows if one.size and one.fits]
+	priors = {name: float(record["prior"]) for name, record in records().items() if record.get("fitted")}
+	with use({**priors, "scale": 1.0}):
+		search = Search(usable, priors)
+		for _ in range(SWEEPS):
+			for name in priors:
+				search.descend(name)
+		put(search.values)
+		scale = scale_of(usable)
+	return {name: round(value, 3) for name, value in {**search.values, "scale": scale}.items()}
 
 
 def weights_of(rows: Sequence[Measured]) -> list[float]:
-    """A source of many rows counts more than one of few, but not in proportion."""
-    counts = Counter(one.row["source"] for one in rows)
-    return [float(counts[one.row["source"]] ** (SHARE - 1)) for one in rows]
+	"""A source of many rows counts more than one of few, but not in proportion."""
+	counts = Counter(one.row["source"] for one in rows)
+	return [float(counts[one.row["source"]] ** (SHARE - 1)) for one in rows]
 
 
 class Search:
-    """Moves one coefficient at a time downhill, and judges only the rows that it touches anew."""
+	"""Moves one coefficient at a time downhill, and judges only the rows that it touches anew."""
 
-    def __init__(self, rows: Sequence[Measured], values: Coefficients) -> None:
-        self.rows = list(zip(rows, weights_of(rows), strict=True))
-        self.values = dict(values)
-        self.losses = [self.loss(place) for place in range(len(self.rows))]
-        self.touched = {name: self.rows_with(name) for name in values}
+	def __init__(self, rows: Sequence[Measured], values: Coefficients) -> None:
+		self.rows = list(zip(rows, weights_of(rows), strict=True))
+		self.values = dict(values)
+		self.losses = [self.loss(place) for place in range(len(self.rows))]
+		self.touched = {name: self.rows_with(name) for name in values}
 
-    def loss(self, place: int) -> float:
-        one, weight = self.rows[place]
-        return weight * sum(huber(log(point / size)) for point, size in predicted(one))
+	def loss(self, place: int) -> float:
+		one, weight = self.rows[place]
+		return weight * sum(huber(log(point / size)) for point, size in predicted(one))
 
-    def rows_with(self, name: str) -> list[int]:
-        """The rows that a coefficient has to do with, tried on both sides of where it is."""
-        spread = float(records()[name]["spread"])
-        found = set()
-        for sign in (2, -2):
-            put({name: max(self.values[name] + sign * spread, 0.0)})
-            found |= {place for place, loss in enumerate(self.losses) if abs(self.loss(place) - loss) > 1e-12}
-        put(self.values)
-        return sorted(found)
+	def rows_with(self, name: str) -> list[int]:
+		"""The rows that a coefficient has to do with, tried on both sides of where it is."""
+		spread = float(records()[name]["spread"])
+		found = set()
+		for sign in (2, -2):
+			put({name: max(self.values[name] + sign * spread, 0.0)})
+			found |= {place for place, loss in enumerate(self.losses) if abs(self.loss(place) - loss) > 1e-12}
+		put(self.values)
+		return sorted(found)
 
-    def descend(self, name: str) -> None:
-        """Take ever smaller steps, in units of the coefficient's spread."""
-        spread = float(records()[name]["spread"])
-        for step in (sign * size * spread for size in STEPS for sign in (1, -1)):
-            while self.improves(name, max(self.values[name] + step, 0.0)):
-                pass
+	def descend(self, name: str) -> None:
+		"""Take ever smaller steps, in units of the coefficient's spread."""
+		spread = float(records()[name]["spread"])
+		for step in (sign * size * spread for size in STEPS for sign in (1, -1)):
+			while self.improves(name, max(self.values[name] + step, 0.0)):
+				pass
 
-    def improves(self, name: str, value: float) -> bool:
-        record = records()[name]
+	def improves(self, name: str, value: float) -> bool:
+		record = records()[name]
 
-        def far(one: float) -> float:
-            return float(PULL * ((one - record["prior"]) / record["spread"]) ** 2)
+		def far(one: float) -> float:
+			return float(PULL * ((one - record["prior"]) / record["spread"]) ** 2)
 
-        put({name: value})
-        losses = {place: self.loss(place) for place in self.touched[name]}
-        gained = (
-            sum(self.losses[place] for place in losses) - sum(losses.values()) + far(self.values[name]) - far(value)
-        )
-        if gained <= 1e-9:
-            put({name: self.values[name]})
-            return False
-        self.values[name] = value
-        for place, loss in losses.items():
-            self.losses[place] = loss
-        return True
+		put({name: value})
+		losses = {place: self.loss(place) for place in self.touched[name]}
+		gained = (
+			sum(self.losses[place] for place in losses) - sum(losses.values()) + far(self.values[name]) - far(value)
+		)
+		if gained <= 1e-9:
+			put({name: self.values[name]})
+			return False
+		self.values[name] = value
+		for place, loss in losses.items():
+			self.losses[place] = loss
+		return True
 
 
 def huber(error: float) -> float:
-    size = abs(error)
-    return size * size if size <= KNEE else KNEE * (2 * size - KNEE)
+	size = abs(error)
+	return size * size if size <= KNEE else KNEE * (2 * size - KNEE)
 
 
 def scale_of(rows: Sequence[Measured]) -> float:
-    ratios = sorted(error / width for one in rows for error, width in relative_errors(one))
-    return min(max(ratios[int(COVERED * len(ratios))], 1.0), WIDEST) if ratios else 1.0
+	ratios = sorted(error / width for one in rows for error, width in relative_errors(one))
+	return min(max(ratios[int(COVERED * len(ratios))], 1.0), WIDEST) if ratios else 1.0
 
 
 def written(values: Coefficients) -> None:
-    """Put the coefficients into the data file; the rest of its text stays."""
-    text = packed.text_of("memory.json")
-    for name, value in values.items():
-        pattern = rf'("{name}":)[0-9.]+' if name == "scale" else rf'("{name}":{{"value":)[0-9.]+'
-        text = re.sub(pattern, lambda found, value=value: f"{found.group(1)}{value}", text)  # type: ignore[misc]
-    packed.save("memory.json", text)
+	"""Put the coefficients into the data file; the rest of its text stays."""
+	text = packed.text_of("memory.json")
+	for name, value in values.items():
+		pattern = rf'("{name}":)[0-9.]+' if name == "scale" else rf'("{name}":{{"value":)[0-9.]+'
+		text = re.sub(pattern, lambda found, value=value: f"{found.group(1)}{value}", text)  # type: ignore[misc]
+	packed.save("memory.json", text)
 
 
 # --- the command line ---
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--rows", type=Path, action="append", help="files of measurements (default: the shared and our own)"
-    )
-    parser.add_argument("--write", action="store_true")
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("--committed", action="store_true", help="judge with the committed coefficients, do not fit")
-    parser.add_argument("--verbose", action="store_true", help="a line for each row")
-    args = parser.parse_args(argv)
-    rows = [one for path in args.rows or [MEASUREMENTS, OWN] for one in measured(read_rows(path))]
-    if args.committed:
-        print(summary(judged(rows), "with the committed coefficients", args.verbose))
-        return 0
-    found = fitted(rows)
-    if args.check:
-        return checked(found)
-    with use(found):
-        print(summary(judged(rows), "in sample", args.verbose))
-    print(summary(left_out(rows), "leaving one source out", args.verbose))
-    if args.write:
-        written(found)
-    return 0
+	parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+	parser.add_argument(
+		"--rows", type=Path, action="append", help="files of measurements (default: the shared and our own)"
+	)
+	parser.add_argument("--write", action="store_true")
+	parser.add_argument("--check", action="store_true")
+	parser.add_argument("--committed", action="store_true", help="judge with the committed coefficients, do not fit")
+	parser.add_argument("--verbose", action="store_true", help="a line for each row")
+	args = parser.parse_args(argv)
+	rows = [one for path in args.rows or [MEASUREMENTS, OWN] for one in measured(read_rows(path))]
+	if args.committed:
+		print(summary(judged(rows), "with the committed coefficients", args.verbose))
+		return 0
+	found = fitted(rows)
+	if args.check:
+		return checked(found)
+	with use(found):
+		print(summary(judged(rows), "in sample", args.verbose))
+	print(summary(left_out(rows), "leaving one source out", args.verbose))
+	if args.write:
+		written(found)
+	return 0
 
 
 def left_out(rows: Sequence[Measured]) -> list[Outcome]:
-    outcomes = []
-    for source in sorted({one.row["source"] for one in rows}):
-        with use(fitted([one for one in rows if one.row["source"] != source])):
-            outcomes += judged([one for one in rows if one.row["source"] == source])
-    return outcomes
+	outcomes = []
+	for source in sorted({one.row["source"] for one in rows}):
+		with use(fitted([one for one in rows if one.row["source"] != source])):
+			outcomes += judged([one for one in rows if one.row["source"] == source])
+	return outcomes
 
 
 def checked(found: Coefficients) -> int:
-    differing = {name: (value, found[name]) for name, value in committed().items() if abs(value - found[name]) > 1e-3}
-    for name, (ours, fresh) in differing.items():
-        print(f"{name}: committed {ours}, a fresh fit gives {fresh}", file=sys.stderr)
-    return 1 if differing else 0
+	differing = {name: (value, found[name]) for name, value in committed().items() if abs(value - found[name]) > 1e-3}
+	for name, (ours, fresh) in differing.items():
+		print(f"{name}: committed {ours}, a fresh fit gives {fresh}", file=sys.stderr)
+	return 1 if differing else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+	sys.exit(main())

@@ -26,310 +26,310 @@ HEAD = ("field", "meaning", "type", "default", "launcher", "releases")
 LAUNCH, OTHER = "accelerate launch: ", ("Config file", "accelerate launch: ", "Environment variables", "Values of ")
 # Titles of sections: of the launcher's groups of options, of enums, and names of lists of values.
 FLAGS = {
-    "": "general",
-    "Hardware Selection Arguments": "hardware",
-    "Resource Selection Arguments": "resources and precision",
-    "Training Paradigm Arguments": "backend",
-    "Distributed GPUs": "rendezvous and torchrun",
-    "TPU": "TPU",
-    "DeepSpeed Arguments": "DeepSpeed runner",
-    "FSDP Arguments": "FSDP",
-    "Megatron-LM Arguments": "Megatron-LM",
-    "FP8 Arguments": "FP8",
-    "ParallelismConfig Arguments": "parallelism",
-    "TP Arguments": "tensor parallelism",
-    "MPI Arguments": "MPI",
-    "AWS Arguments": "SageMaker",
+	"": "general",
+	"Hardware Selection Arguments": "hardware",
+	"Resource Selection Arguments": "resources and precision",
+	"Training Paradigm Arguments": "backend",
+	"Distributed GPUs": "rendezvous and torchrun",
+	"TPU": "TPU",
+	"DeepSpeed Arguments": "DeepSpeed runner",
+	"FSDP Arguments": "FSDP",
+	"Megatron-LM Arguments": "Megatron-LM",
+	"FP8 Arguments": "FP8",
+	"ParallelismConfig Arguments": "parallelism",
+	"TP Arguments": "tensor parallelism",
+	"MPI Arguments": "MPI",
+	"AWS Arguments": "SageMaker",
 }
 VALUES = {
-    "DistributedType": "distributed_type",
-    "SageMakerDistributedType": "distributed_type for SageMaker",
-    "ComputeEnvironment": "compute_environment",
-    "PrecisionType": "mixed_precision",
-    "DynamoBackend": "dynamo_backend",
-    "FP8BackendType": "FP8 backends",
-    "DDPCommunicationHookType": "DDP communication hooks",
-    "RNGType": "rng_types",
-    "LoggerType": "log_with",
-    "CustomDtype": "custom dtypes",
+	"DistributedType": "distributed_type",
+	"SageMakerDistributedType": "distributed_type for SageMaker",
+	"ComputeEnvironment": "compute_environment",
+	"PrecisionType": "mixed_precision",
+	"DynamoBackend": "dynamo_backend",
+	"FP8BackendType": "FP8 backends",
+	"DDPCommunicationHookType": "DDP communication hooks",
+	"RNGType": "rng_types",
+	"LoggerType": "log_with",
+	"CustomDtype": "custom dtypes",
 }
 CONSTANTS = {
-    "FSDP_SHARDING_STRATEGY": "`fsdp_sharding_strategy`",
-    "FSDP_AUTO_WRAP_POLICY": "`fsdp_auto_wrap_policy`",
-    "FSDP_BACKWARD_PREFETCH": "`fsdp_backward_prefetch`",
-    "FSDP_STATE_DICT_TYPE": "`fsdp_state_dict_type`",
-    "FSDP2_STATE_DICT_TYPE": "`fsdp_state_dict_type` with FSDP2",
-    "DEEPSPEED_MULTINODE_LAUNCHERS": "`deepspeed_multinode_launcher`",
-    "TORCH_DYNAMO_MODES": "`dynamo_mode`",
+	"FSDP_SHARDING_STRATEGY": "`fsdp_sharding_strategy`",
+	"FSDP_AUTO_WRAP_POLICY": "`fsdp_auto_wrap_policy`",
+	"FSDP_BACKWARD_PREFETCH": "`fsdp_backward_prefetch`",
+	"FSDP_STATE_DICT_TYPE": "`fsdp_state_dict_type`",
+	"FSDP2_STATE_DICT_TYPE": "`fsdp_state_dict_type` with FSDP2",
+	"DEEPSPEED_MULTINODE_LAUNCHERS": "`deepspeed_multinode_launcher`",
+	"TORCH_DYNAMO_MODES": "`dynamo_mode`",
 }
 
 
 @cache
 def words() -> dict[str, Words]:
-    return words_of(PAGES / "api-reference.md")
+	return words_of(PAGES / "api-reference.md")
 
 
 def owners() -> list[str]:
-    return [title for title in words() if not title.startswith(OTHER)]
+	return [title for title in words() if not title.startswith(OTHER)]
 
 
 def meaning(title: str, name: str) -> str:
-    return words()[title].meanings.get(name, "") if title in words() else ""
+	return words()[title].meanings.get(name, "") if title in words() else ""
 
 
 def page() -> Iterator[str]:
-    if missing := sorted(undescribed()):
-        raise SystemExit(f"references/api-reference.md says nothing about {', '.join(missing)}")
-    yield from ("# API reference of Accelerate", "", MARK, "")
-    yield f"Accelerate {FIRST} to {NEWEST}, from their own source. A row without releases holds for all of them."
-    yield "**type**: types or values with a slash between them; None is taken too where it is the default. **default**:"
-    yield "what the class takes when nothing is passed; after the arrow what it then takes where no variable is set."
-    yield "**launcher**: the flag of `accelerate launch`, the key of its config file or the variable that sets the"
-    yield "field. A flag's own default stands in brackets: started by `accelerate launch`, that one takes effect."
-    yield ""
-    for owner in owners():
-        yield from described(owner)
-    yield from config_keys()
-    yield from flags()
-    yield from variables()
-    yield from values()
+	if missing := sorted(undescribed()):
+		raise SystemExit(f"references/api-reference.md says nothing about {', '.join(missing)}")
+	yield from ("# API reference of Accelerate", "", MARK, "")
+	yield f"Accelerate {FIRST} to {NEWEST}, from their own source. A row without releases holds for all of them."
+	yield "**type**: types or values with a slash between them; None is taken too where it is the default. **default**:"
+	yield "what the class takes when nothing is passed; after the arrow what it then takes where no variable is set."
+	yield "**launcher**: the flag of `accelerate launch`, the key of its config file or the variable that sets the"
+	yield "field. A flag's own default stands in brackets: started by `accelerate launch`, that one takes effect."
+	yield ""
+	for owner in owners():
+		yield from described(owner)
+	yield from config_keys()
+	yield from flags()
+	yield from variables()
+	yield from values()
 
 
 # --- classes and functions ---
 
 
 def described(owner: str) -> Iterator[str]:
-    lifetime = releases(life(owner), FIRST)
-    since = f" In Accelerate {lifetime}." if lifetime else ""
-    about = words()[owner].about.removesuffix(since) + since
-    rule = RULES.get(owner)
-    yield from section(owner, f"{about}\n\n{rule.told()}" if rule else about, HEAD, list(fields(owner)))
+	lifetime = releases(life(owner), FIRST)
+	since = f" In Accelerate {lifetime}." if lifetime else ""
+	about = words()[owner].about.removesuffix(since) + since
+	rule = RULES.get(owner)
+	yield from section(owner, f"{about}\n\n{rule.told()}" if rule else about, HEAD, list(fields(owner)))
 
 
 def life(owner: str) -> list[tuple[str, str | None]]:
-    return spans_where(lambda release: owner in accelerate_api.owners(release))
+	return spans_where(lambda release: owner in accelerate_api.owners(release))
 
 
 def known_in(owner: str, name: str) -> list[tuple[str, str | None]]:
-    return spans_where(lambda release: name in accelerate_api.parameters(owner, release))
+	return spans_where(lambda release: name in accelerate_api.parameters(owner, release))
 
 
 def spans_where(holds: Callable[[str], bool]) -> list[tuple[str, str | None]]:
-    runs = groupby(accelerate.RELEASES, holds)
-    kept = [list(run) for good, run in runs if good]
-    return [(run[0], None if run[-1] == NEWEST else run[-1]) for run in kept]
+	runs = groupby(accelerate.RELEASES, holds)
+	kept = [list(run) for good, run in runs if good]
+	return [(run[0], None if run[-1] == NEWEST else run[-1]) for run in kept]
 
 
 def last_release(owner: str) -> str:
-    return life(owner)[0][1] or NEWEST
+	return life(owner)[0][1] or NEWEST
 
 
 def fields(owner: str) -> Iterator[tuple[str, ...]]:
-    """A row for each field, in the order of their names; those that are gone come last."""
-    release = last_release(owner)
-    present = accelerate_api.parameters(owner, release)
-    sources = sources_of(owner, release)
-    for name, parameter in sorted(present.items(), key=lambda item: (not item[1].required, item[0])):
-        if name[0] != "_":
-            yield row(owner, parameter, sources.get(name), release)
-    for name, spans in sorted(history.branch(accelerate_api.DATA, ("parameters", owner)).items()):
-        if name not in present:
-            last = spans[-1][1]
-            gone = accelerate_api.parameters(owner, last)[name]
-            yield row(owner, gone, sources_of(owner, last).get(name), last)
+	"""A row for each field, in the order of their names; those that are gone come last."""
+	release = last_release(owner)
+	present = accelerate_api.parameters(owner, release)
+	sources = sources_of(owner, release)
+	for name, parameter in sorted(present.items(), key=lambda item: (not item[1].required, item[0])):
+		if name[0] != "_":
+			yield row(owner, parameter, sources.get(name), release)
+	for name, spans in sorted(history.branch(accelerate_api.DATA, ("parameters", owner)).items()):
+		if name not in present:
+			last = spans[-1][1]
+			gone = accelerate_api.parameters(owner, last)[name]
+			yield row(owner, gone, sources_of(owner, last).get(name), last)
 
 
 def sources_of(owner: str, release: str) -> dict[str, accelerate_api.Source]:
-    """The variables of a class; `Accelerator` passes some arguments on to the state, which looks at the variables."""
-    shared = accelerate_api.sources("AcceleratorState", release) if owner == "Accelerator" else {}
-    return {**shared, **accelerate_api.sources(owner, release)}
+	"""The variables of a class; `Accelerator` passes some arguments on to the state, which looks at the variables."""
+	shared = accelerate_api.sources("AcceleratorState", release) if owner == "Accelerator" else {}
+	return {**shared, **accelerate_api.sources(owner, release)}
 
 
 def row(
-    owner: str, parameter: accelerate_api.Parameter, source: accelerate_api.Source | None, release: str
+	owner: str, parameter: accelerate_api.Parameter, source: accelerate_api.Source | None, release: str
 ) -> tuple[str, ...]:
-    spans, whole = known_in(owner, parameter.name), life(owner)
-    return (
-        code(parameter.name),
-        meaning(owner, code(parameter.name)),
-        type_of(parameter),
-        default_of(parameter, source),
-        launcher(owner, source.variables if source else (), release),
-        "" if spans == whole else releases(spans, whole[0][0]),
-    )
+	spans, whole = known_in(owner, parameter.name), life(owner)
+	return (
+		code(parameter.name),
+		meaning(owner, code(parameter.name)),
+		type_of(parameter),
+		default_of(parameter, source),
+		launcher(owner, source.variables if source else (), release),
+		"" if spans == whole else releases(spans, whole[0][0]),
+	)
 
 
 def type_of(parameter: accelerate_api.Parameter) -> str:
-    text = parameter.type.replace("torch.distributed.fsdp.", "").replace("'", "")
-    if parameter.allowed and "Callable" not in text:
-        return "/".join(map(value, parameter.allowed))
-    return "" if text == "Any" else alternatives(text, ... if parameter.required else parameter.default)
+	text = parameter.type.replace("torch.distributed.fsdp.", "").replace("'", "")
+	if parameter.allowed and "Callable" not in text:
+		return "/".join(map(value, parameter.allowed))
+	return "" if text == "Any" else alternatives(text, ... if parameter.required else parameter.default)
 
 
 def default_of(parameter: accelerate_api.Parameter, source: accelerate_api.Source | None) -> str:
-    if parameter.required:
-        return "required"
-    if parameter.name.startswith("*"):
-        return ""
-    shown = value(parameter.default)
-    if source is None or parameter.default is not None or source.otherwise is None:
-        return shown
-    is_switch = str(source.otherwise).lower() == "false" and "bool" not in parameter.type  # makes a plugin, or none
-    return shown if is_switch else f"{shown} → {value(source.otherwise)}"
+	if parameter.required:
+		return "required"
+	if parameter.name.startswith("*"):
+		return ""
+	shown = value(parameter.default)
+	if source is None or parameter.default is not None or source.otherwise is None:
+		return shown
+	is_switch = str(source.otherwise).lower() == "false" and "bool" not in parameter.type  # makes a plugin, or none
+	return shown if is_switch else f"{shown} → {value(source.otherwise)}"
 
 
 # --- config file and command line ---
 
 
 def config_keys() -> Iterator[str]:
-    about = "Keys at the top of the file that `accelerate launch --config_file` reads, for `compute_environment:"
-    for title, owner, place in (
-        ("Config file", "ClusterConfig", "LOCAL_MACHINE"),
-        ("Config file for SageMaker", "SageMakerConfig", "AMAZON_SAGEMAKER"),
-    ):
-        head = ("key", "meaning", "default", "launch flag", "from the file", "releases")
-        yield from section(title, f"{about} {place}`.", head, [key_row(owner, name, title) for name in keys_of(owner)])
+	about = "Keys at the top of the file that `accelerate launch --config_file` reads, for `compute_environment:"
+	for title, owner, place in (
+		("Config file", "ClusterConfig", "LOCAL_MACHINE"),
+		("Config file for SageMaker", "SageMakerConfig", "AMAZON_SAGEMAKER"),
+	):
+		head = ("key", "meaning", "default", "launch flag", "from the file", "releases")
+		yield from section(title, f"{about} {place}`.", head, [key_row(owner, name, title) for name in keys_of(owner)])
 
 
 def keys_of(owner: str) -> list[str]:
-    both = {**history.branch(accelerate.DATA, ("fields", "BaseConfig"))}
-    return sorted({**both, **history.branch(accelerate.DATA, ("fields", owner))})
+	both = {**history.branch(accelerate.DATA, ("fields", "BaseConfig"))}
+	return sorted({**both, **history.branch(accelerate.DATA, ("fields", owner))})
 
 
 def key_row(owner: str, name: str, title: str) -> tuple[str, ...]:
-    spans = accelerate.spans("fields", owner, name) or accelerate.spans("fields", "BaseConfig", name)
-    release = spans[-1][1] or NEWEST
-    known = accelerate.for_release(release)
-    field = (known.cluster if owner == "ClusterConfig" else known.sagemaker)[name]
-    option = known.options.get(name)
-    return (
-        code(name),
-        meaning(title, code(name)),
-        "required" if field.required else value(field.default),
-        flag_of(name, release) or "",
-        "has no effect: the flag's default wins" if option and is_kept_out(option, name, release) else "",
-        releases(spans, FIRST),
-    )
+	spans = accelerate.spans("fields", owner, name) or accelerate.spans("fields", "BaseConfig", name)
+	release = spans[-1][1] or NEWEST
+	known = accelerate.for_release(release)
+	field = (known.cluster if owner == "ClusterConfig" else known.sagemaker)[name]
+	option = known.options.get(name)
+	return (
+		code(name),
+		meaning(title, code(name)),
+		"required" if field.required else value(field.default),
+		flag_of(name, release) or "",
+		"has no effect: the flag's default wins" if option and is_kept_out(option, name, release) else "",
+		releases(spans, FIRST),
+	)
 
 
 def is_kept_out(option: accelerate.Option, name: str, release: str) -> bool:
-    """Tell whether a key never applies: the merge takes it only where the option is None, and nothing else reads it."""
-    known = accelerate.for_release(release)
-    set_apart = set(known.merging["set_apart"]) | set(known.reads_of_file("_validate_launch_command"))
-    return option.default is not None and name not in set_apart
+	"""Tell whether a key never applies: the merge takes it only where the option is None, and nothing else reads it."""
+	known = accelerate.for_release(release)
+	set_apart = set(known.merging["set_apart"]) | set(known.reads_of_file("_validate_launch_command"))
+	return option.default is not None and name not in set_apart
 
 
 def flags() -> Iterator[str]:
-    shown = {dest for owner in owners() for dest in dests_of(owner)}
-    for group, name in FLAGS.items():
-        title = f"{LAUNCH}{name}"
-        rows = [flag_row(dest, title) for dest in options_of(group) if dest not in shown]
-        if rows:
-            head = ("flag", "meaning", "takes", "default", "config key", "variables", "releases")
-            yield from section(title, words()[title].about, head, rows)
+	shown = {dest for owner in owners() for dest in dests_of(owner)}
+	for group, name in FLAGS.items():
+		title = f"{LAUNCH}{name}"
+		rows = [flag_row(dest, title) for dest in options_of(group) if dest not in shown]
+		if rows:
+			head = ("flag", "meaning", "takes", "default", "config key", "variables", "releases")
+			yield from section(title, words()[title].about, head, rows)
 
 
 def dests_of(owner: str) -> Iterator[str]:
-    release = last_release(owner)
-    for source in accelerate_api.sources(owner, release).values():
-        yield from (dest for variable in source.variables for dest in carried(variable, release))
+	release = last_release(owner)
+	for source in accelerate_api.sources(owner, release).values():
+		yield from (dest for variable in source.variables for dest in carried(variable, release))
 
 
 def options_of(group: str) -> list[str]:
-    found = []
-    for dest in history.branch(accelerate.DATA, ("options",)):
-        option = option_of(dest)
-        if (option.group or "") == group and option.flags and dest != "help":
-            found.append(dest)
-    return found
+	found = []
+	for dest in history.branch(accelerate.DATA, ("options",)):
+		option = option_of(dest)
+		if (option.group or "") == group and option.flags and dest != "help":
+			found.append(dest)
+	return found
 
 
 def option_of(dest: str) -> accelerate.Option:
-    return accelerate.for_release(accelerate.spans("options", dest)[-1][1] or NEWEST).options[dest]
+	return accelerate.for_release(accelerate.spans("options", dest)[-1][1] or NEWEST).options[dest]
 
 
 def exports_of(dest: str) -> tuple[str, ...]:
-    return accelerate.for_release(accelerate.spans("options", dest)[-1][1] or NEWEST).exports.get(dest, ())
+	return accelerate.for_release(accelerate.spans("options", dest)[-1][1] or NEWEST).exports.get(dest, ())
 
 
 def flag_row(dest: str, title: str) -> tuple[str, ...]:
-    spans = accelerate.spans("options", dest)
-    release = spans[-1][1] or NEWEST
-    option = option_of(dest)
-    long = [flag for flag in option.flags if "-" not in flag.lstrip("-")] + list(option.negated)
-    takes = "/".join(map(value, option.choices)) if option.choices else option.type or ""
-    return (
-        codes(dict.fromkeys(long)),
-        meaning(title, codes(dict.fromkeys(long))),
-        cell("" if option.action == "store_true" else takes),
-        "" if option.default is None else value(option.default),
-        codes([key] if (key := key_of(dest, release)) else []),
-        codes(exports_of(dest)),
-        releases(spans, FIRST),
-    )
+	spans = accelerate.spans("options", dest)
+	release = spans[-1][1] or NEWEST
+	option = option_of(dest)
+	long = [flag for flag in option.flags if "-" not in flag.lstrip("-")] + list(option.negated)
+	takes = "/".join(map(value, option.choices)) if option.choices else option.type or ""
+	return (
+		codes(dict.fromkeys(long)),
+		meaning(title, codes(dict.fromkeys(long))),
+		cell("" if option.action == "store_true" else takes),
+		"" if option.default is None else value(option.default),
+		codes([key] if (key := key_of(dest, release)) else []),
+		codes(exports_of(dest)),
+		releases(spans, FIRST),
+	)
 
 
 # --- variables and values ---
 
 
 def variables() -> Iterator[str]:
-    """Variables that Accelerate reads and that neither a field nor a flag stands for."""
-    about = "Variables that Accelerate reads and that no field above and no flag stands for."
-    rows = []
-    for name, places in other_variables():
-        where = sorted({place.partition(":")[2] or place for place in places})
-        rows.append(
-            (
-                code(name),
-                meaning("Environment variables", code(name)),
-                cell(", ".join(where)),
-                lifetime("environment", name, of=accelerate.REFERENCE),
-            )
-        )
-    yield from section("Environment variables", about, ("variable", "meaning", "read in", "releases"), rows)
+	"""Variables that Accelerate reads and that neither a field nor a flag stands for."""
+	about = "Variables that Accelerate reads and that no field above and no flag stands for."
+	rows = []
+	for name, places in other_variables():
+		where = sorted({place.partition(":")[2] or place for place in places})
+		rows.append(
+			(
+				code(name),
+				meaning("Environment variables", code(name)),
+				cell(", ".join(where)),
+				lifetime("environment", name, of=accelerate.REFERENCE),
+			)
+		)
+	yield from section("Environment variables", about, ("variable", "meaning", "read in", "releases"), rows)
 
 
 def other_variables() -> Iterator[tuple[str, list[str]]]:
-    """(variable, places that read it) of those that neither a field nor a flag of any release stands for."""
-    shown = {name for dest in history.branch(accelerate.DATA, ("options",)) for name in exports_of(dest)}
-    shown |= {name for owner in owners() for name in variables_of(owner)}
-    for name, spans in history.branch(accelerate.REFERENCE, ("environment",)).items():
-        if name not in shown:
-            yield name, spans[-1][2]
+	"""(variable, places that read it) of those that neither a field nor a flag of any release stands for."""
+	shown = {name for dest in history.branch(accelerate.DATA, ("options",)) for name in exports_of(dest)}
+	shown |= {name for owner in owners() for name in variables_of(owner)}
+	for name, spans in history.branch(accelerate.REFERENCE, ("environment",)).items():
+		if name not in shown:
+			yield name, spans[-1][2]
 
 
 def variables_of(owner: str) -> Iterator[str]:
-    for source in accelerate_api.sources(owner, last_release(owner)).values():
-        yield from source.variables
+	for source in accelerate_api.sources(owner, last_release(owner)).values():
+		yield from source.variables
 
 
 def values() -> Iterator[str]:
-    for enum, name in VALUES.items():
-        members = history.branch(accelerate.DATA, ("enums", enum))
-        listed = [(code(spans[-1][2]), lifetime("enums", enum, name)) for name, spans in members.items()]
-        yield from (f"## Values of {name}", "", words()[f"Values of {name}"].about, "")
-        yield from (", ".join(f"{one} ({when})" if when else one for one, when in listed), "")
-    rows = [constant_row(name, setting) for name, setting in CONSTANTS.items()]
-    head = ("setting", "values", "changed in")
-    yield from section("Values of other settings", "Names that a setting takes, in the newest release.", head, rows)
+	for enum, name in VALUES.items():
+		members = history.branch(accelerate.DATA, ("enums", enum))
+		listed = [(code(spans[-1][2]), lifetime("enums", enum, name)) for name, spans in members.items()]
+		yield from (f"## Values of {name}", "", words()[f"Values of {name}"].about, "")
+		yield from (", ".join(f"{one} ({when})" if when else one for one, when in listed), "")
+	rows = [constant_row(name, setting) for name, setting in CONSTANTS.items()]
+	head = ("setting", "values", "changed in")
+	yield from section("Values of other settings", "Names that a setting takes, in the newest release.", head, rows)
 
 
 def lifetime(*path: str, of: str = accelerate.DATA) -> str:
-    return releases(history.presence(of, path), FIRST)
+	return releases(history.presence(of, path), FIRST)
 
 
 def constant_row(name: str, setting: str) -> tuple[str, ...]:
-    spans = history.branch(accelerate.DATA, ("constants", name))
-    changed: Iterable[str] = (first for first, _, _ in spans if first != FIRST)
-    return (setting, codes(spans[-1][2]), ", ".join(changed))
+	spans = history.branch(accelerate.DATA, ("constants", name))
+	changed: Iterable[str] = (first for first, _, _ in spans if first != FIRST)
+	return (setting, codes(spans[-1][2]), ", ".join(changed))
 
 
 def undescribed() -> set[str]:
-    classes = set(history.branch(accelerate_api.DATA, ("parameters",))) - set(owners())
-    titles = {f"Values of {name}" for name in VALUES.values()} - set(words())
-    silent = {name for name, _ in other_variables() if not meaning("Environment variables", code(name))}
-    return classes | titles | silent | (set(GROUPS) - set(FLAGS))
+	classes = set(history.branch(accelerate_api.DATA, ("parameters",))) - set(owners())
+	titles = {f"Values of {name}" for name in VALUES.values()} - set(words())
+	silent = {name for name, _ in other_variables() if not meaning("Environment variables", code(name))}
+	return classes | titles | silent | (set(GROUPS) - set(FLAGS))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(__doc__.splitlines()[0], page_of("api-reference.md", page)))
+	raise SystemExit(main(__doc__.splitlines()[0], page_of("api-reference.md", page)))

@@ -33,112 +33,112 @@ _BLOCK = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
 
 
 def printed(folder: Path, main: Callable[[Sequence[str]], int], *arguments: str) -> str:
-    before = os.getcwd()
-    os.chdir(folder)
-    output = io.StringIO()
-    try:
-        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-            main(list(arguments))
-    finally:
-        os.chdir(before)
-    return output.getvalue()
+	before = os.getcwd()
+	os.chdir(folder)
+	output = io.StringIO()
+	try:
+		with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+			main(list(arguments))
+	finally:
+		os.chdir(before)
+	return output.getvalue()
 
 
 def tour() -> str:
-    said = printed(ROOT / "tests" / "cases" / "tour", cli.main, "accelerate.yaml")
-    return f"```text\n$ validate_backend_config.py accelerate.yaml\n{said}```\n"
+	said = printed(ROOT / "tests" / "cases" / "tour", cli.main, "accelerate.yaml")
+	return f"```text\n$ validate_backend_config.py accelerate.yaml\n{said}```\n"
 
 
 def chain() -> str:
-    """A log of a run that failed, its diagnosis, the config mended, and the config validated."""
-    steps: tuple[tuple[str, Callable[[Sequence[str]], int], tuple[str, ...]], ...] = (
-        ("diagnose_failure.py", cli_diagnose.main, ("train.log", "--config", "accelerate.yaml")),
-        ("validate_backend_config.py", cli.main, ("accelerate.yaml", "--fix")),
-        ("validate_backend_config.py", cli.main, ("accelerate.yaml",)),
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        shutil.copy(ROOT / "tests" / "cases" / "chain" / "accelerate.yaml", folder)
-        captured = json.loads(packed.unpacked(CASES / "real.json.gz"))
-        (Path(folder) / "train.log").write_text(captured["fsdp2-strategy"], "utf-8")
-        said = [f"$ {name} {' '.join(given)}\n{printed(Path(folder), main, *given)}" for name, main, given in steps]
-    return "```text\n" + "\n".join(said) + "```\n"
+	"""A log of a run that failed, its diagnosis, the config mended, and the config validated."""
+	steps: tuple[tuple[str, Callable[[Sequence[str]], int], tuple[str, ...]], ...] = (
+		("diagnose_failure.py", cli_diagnose.main, ("train.log", "--config", "accelerate.yaml")),
+		("validate_backend_config.py", cli.main, ("accelerate.yaml", "--fix")),
+		("validate_backend_config.py", cli.main, ("accelerate.yaml",)),
+	)
+	with tempfile.TemporaryDirectory() as folder:
+		shutil.copy(ROOT / "tests" / "cases" / "chain" / "accelerate.yaml", folder)
+		captured = json.loads(packed.unpacked(CASES / "real.json.gz"))
+		(Path(folder) / "train.log").write_text(captured["fsdp2-strategy"], "utf-8")
+		said = [f"$ {name} {' '.join(given)}\n{printed(Path(folder), main, *given)}" for name, main, given in steps]
+	return "```text\n" + "\n".join(said) + "```\n"
 
 
 def diagnosis() -> str:
-    return (CASES / "evaluation.md").read_text("utf-8")
+	return (CASES / "evaluation.md").read_text("utf-8")
 
 
 def conversion() -> str:
-    return (ROOT / "tests" / "oracle" / "conversions.md").read_text("utf-8")
+	return (ROOT / "tests" / "oracle" / "conversions.md").read_text("utf-8")
 
 
 def conversions() -> str:
-    data = load_json("conversions.json")
-    lines = ["| FSDP1 | FSDP2 | DeepSpeed |", "|---|---|---|"]
-    for row in data["strategies"]:
-        reshard = f"`fsdp_reshard_after_forward: {json.dumps(row['reshard'])}`"
-        second = "`distributed_type: MULTI_GPU`" if row["reshard"] is None else reshard
-        more = ", sizes in `parallelism_config`" if row.get("hybrid") else ""
-        nearest = " (nearest)" if row.get("hybrid") else ""
-        lines.append(f"| `{row['name']}` | {second}{more} | `zero_stage: {row['zero']}`{nearest} |")
-    for row in data["backends"][1:]:
-        name = f"`{row['fsdp'][0]}`"
-        lines.append(f"| {name} | {name} | {' or '.join(f'`{key}`' for key in row['deepspeed'])} |")
-    lines += [f"| `{name}` | none: {why} | none |" for name, why in data["fsdp2"]["dropped"].items()]
-    return "\n".join(lines) + "\n"
+	data = load_json("conversions.json")
+	lines = ["| FSDP1 | FSDP2 | DeepSpeed |", "|---|---|---|"]
+	for row in data["strategies"]:
+		reshard = f"`fsdp_reshard_after_forward: {json.dumps(row['reshard'])}`"
+		second = "`distributed_type: MULTI_GPU`" if row["reshard"] is None else reshard
+		more = ", sizes in `parallelism_config`" if row.get("hybrid") else ""
+		nearest = " (nearest)" if row.get("hybrid") else ""
+		lines.append(f"| `{row['name']}` | {second}{more} | `zero_stage: {row['zero']}`{nearest} |")
+	for row in data["backends"][1:]:
+		name = f"`{row['fsdp'][0]}`"
+		lines.append(f"| {name} | {name} | {' or '.join(f'`{key}`' for key in row['deepspeed'])} |")
+	lines += [f"| `{name}` | none: {why} | none |" for name, why in data["fsdp2"]["dropped"].items()]
+	return "\n".join(lines) + "\n"
 
 
 def signs() -> str:
-    counts = dict.fromkeys(causes.families(), 0)
-    for one in causes.signatures():
-        counts[one.family] += one.level != causes.CONSEQUENCE
-    rows = [
-        f"|{code} {one.name}|{counts[code]}|`{one.reference.removeprefix('references/')}`|"
-        for code, one in causes.families().items()
-    ]
-    return "\n".join(("|family|causes|section|", "|---|---:|---|", *rows)) + "\n"
+	counts = dict.fromkeys(causes.families(), 0)
+	for one in causes.signatures():
+		counts[one.family] += one.level != causes.CONSEQUENCE
+	rows = [
+		f"|{code} {one.name}|{counts[code]}|`{one.reference.removeprefix('references/')}`|"
+		for code, one in causes.families().items()
+	]
+	return "\n".join(("|family|causes|section|", "|---|---:|---|", *rows)) + "\n"
 
 
 def agreement() -> str:
-    """The table that the last full comparison with the real libraries wrote, without the sections below it."""
-    return AGREEMENT.read_text(encoding="utf-8").split("\n## ")[0] if AGREEMENT.is_file() else ""
+	"""The table that the last full comparison with the real libraries wrote, without the sections below it."""
+	return AGREEMENT.read_text(encoding="utf-8").split("\n## ")[0] if AGREEMENT.is_file() else ""
 
 
 def targets() -> str:
-    return ", ".join(f"{name} {release}" for name, release in api.default_targets().items()) + "\n"
+	return ", ".join(f"{name} {release}" for name, release in api.default_targets().items()) + "\n"
 
 
 def families() -> str:
-    counts: dict[str, int] = {}
-    for rule in api.rules():
-        counts[rule.code[:3]] = counts.get(rule.code[:3], 0) + 1
-    listed = ", ".join(f"{family} {count}" for family, count in sorted(counts.items()))
-    return f"{sum(counts.values())} rules: {listed}\n"
+	counts: dict[str, int] = {}
+	for rule in api.rules():
+		counts[rule.code[:3]] = counts.get(rule.code[:3], 0) + 1
+	listed = ", ".join(f"{family} {count}" for family, count in sorted(counts.items()))
+	return f"{sum(counts.values())} rules: {listed}\n"
 
 
 def lookup() -> str:
-    """How often look-up puts a right section first."""
-    return measure_lookup.table(measure_lookup.outcomes())
+	"""How often look-up puts a right section first."""
+	return measure_lookup.table(measure_lookup.outcomes())
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
-    "tour": tour,
-    "chain": chain,
-    "diagnosis": diagnosis,
-    "signs": signs,
-    "conversion": conversion,
-    "conversions": conversions,
-    "agreement": agreement,
-    "targets": targets,
-    "families": families,
-    "lookup": lookup,
+	"tour": tour,
+	"chain": chain,
+	"diagnosis": diagnosis,
+	"signs": signs,
+	"conversion": conversion,
+	"conversions": conversions,
+	"agreement": agreement,
+	"targets": targets,
+	"families": families,
+	"lookup": lookup,
 }
 
 
 def filled(path: Path) -> str:
-    return _BLOCK.sub(lambda found: found[1] + BLOCKS[found[2]]() + found[3], path.read_text("utf-8"))
+	return _BLOCK.sub(lambda found: found[1] + BLOCKS[found[2]]() + found[3], path.read_text("utf-8"))
 
 
 if __name__ == "__main__":
-    documents = {ROOT / name: partial(filled, ROOT / name) for name in DOCUMENTS}
-    raise SystemExit(main(__doc__.splitlines()[0], documents))
+	documents = {ROOT / name: partial(filled, ROOT / name) for name in DOCUMENTS}
+	raise SystemExit(main(__doc__.splitlines()[0], documents))

@@ -29,138 +29,138 @@ TYPES = {"str": "text", "dict": "block", "any": "", "enum": ""}
 
 @cache
 def words() -> dict[str, Words]:
-    return words_of(PAGES / "config-keys.md")
+	return words_of(PAGES / "config-keys.md")
 
 
 def title_of(block: str) -> str:
-    return f"DeepSpeed: {block}" if block else "DeepSpeed: top level"
+	return f"DeepSpeed: {block}" if block else "DeepSpeed: top level"
 
 
 def page() -> Iterator[str]:
-    if missing := sorted({title_of(block) for block in blocks()} - set(words())):
-        raise SystemExit(f"references/config-keys.md has no section {', '.join(missing)}")
-    yield from ("# Keys of a DeepSpeed config and of the Trainer's fsdp_config", "", MARK, "")
-    first, last = transformers.RELEASES[0], transformers.RELEASES[-1]
-    yield f"DeepSpeed {RELEASES[0]} to {RELEASES[-1]} and Transformers {first} to {last}, from their own source. A row"
-    yield "without releases holds for all of them, or for those of its block. A key that begins with a point belongs to"
-    yield "the block of the heading. Values that a key takes have a slash between them. **auto**: what Accelerate"
-    yield "and the Trainer put in its place; where nothing stands, they do not fill it."
-    yield ""
-    for block in blocks():
-        said, lifetime = words()[title_of(block)], life(block)
-        since = f" In DeepSpeed {lifetime}." if lifetime else ""
-        rows = [row(path, said, block, lifetime) for path in leaves(block)]
-        yield from section(title_of(block), said.about.removesuffix(since) + since, HEAD, rows)
-    yield from gone()
-    yield from trainer()
+	if missing := sorted({title_of(block) for block in blocks()} - set(words())):
+		raise SystemExit(f"references/config-keys.md has no section {', '.join(missing)}")
+	yield from ("# Keys of a DeepSpeed config and of the Trainer's fsdp_config", "", MARK, "")
+	first, last = transformers.RELEASES[0], transformers.RELEASES[-1]
+	yield f"DeepSpeed {RELEASES[0]} to {RELEASES[-1]} and Transformers {first} to {last}, from their own source. A row"
+	yield "without releases holds for all of them, or for those of its block. A key that begins with a point belongs to"
+	yield "the block of the heading. Values that a key takes have a slash between them. **auto**: what Accelerate"
+	yield "and the Trainer put in its place; where nothing stands, they do not fill it."
+	yield ""
+	for block in blocks():
+		said, lifetime = words()[title_of(block)], life(block)
+		since = f" In DeepSpeed {lifetime}." if lifetime else ""
+		rows = [row(path, said, block, lifetime) for path in leaves(block)]
+		yield from section(title_of(block), said.about.removesuffix(since) + since, HEAD, rows)
+	yield from gone()
+	yield from trainer()
 
 
 # --- DeepSpeed ---
 
 
 def present() -> list[str]:
-    return [path for path, spans in history.branch("deepspeed.json", ("keys",)).items() if spans[-1][1] is None]
+	return [path for path, spans in history.branch("deepspeed.json", ("keys",)).items() if spans[-1][1] is None]
 
 
 def blocks() -> list[str]:
-    """The blocks that have a section: those with keys of their own, deeply nested ones left to the block above."""
-    holders = {path.rpartition(".")[0] for path in present()}
-    split = {"checkpoint.writer", "tensor_parallel.tp"}
-    return sorted(name for name in holders if "." not in name or name.startswith("zero_optimization.") or name in split)
+	"""The blocks that have a section: those with keys of their own, deeply nested ones left to the block above."""
+	holders = {path.rpartition(".")[0] for path in present()}
+	split = {"checkpoint.writer", "tensor_parallel.tp"}
+	return sorted(name for name in holders if "." not in name or name.startswith("zero_optimization.") or name in split)
 
 
 def leaves(block: str) -> list[str]:
-    known = set(blocks())
-    found = []
-    for path in present():
-        holder = path.rpartition(".")[0]
-        while holder not in known:
-            holder = holder.rpartition(".")[0]
-        if holder == block and path not in known:
-            found.append(path)
-    return found
+	known = set(blocks())
+	found = []
+	for path in present():
+		holder = path.rpartition(".")[0]
+		while holder not in known:
+			holder = holder.rpartition(".")[0]
+		if holder == block and path not in known:
+			found.append(path)
+	return found
 
 
 def life(path: str) -> str:
-    """The releases that read a key; those of a block are said once above its table."""
-    return releases(history.presence("deepspeed.json", ("keys", path)), RELEASES[0]) if path else ""
+	"""The releases that read a key; those of a block are said once above its table."""
+	return releases(history.presence("deepspeed.json", ("keys", path)), RELEASES[0]) if path else ""
 
 
 def row(path: str, said: Words, block: str, whole: str) -> tuple[str, ...]:
-    key = NEWEST.keys[path]
-    lifetime = life(path)
-    return (
-        code(path.removeprefix(block)),
-        type_of(key),
-        "" if key.default is None else value(key.default),
-        said.meanings.get(code(path), ""),
-        "; ".join(filter(None, (note(key), auto(path), "" if lifetime == whole else lifetime))),
-    )
+	key = NEWEST.keys[path]
+	lifetime = life(path)
+	return (
+		code(path.removeprefix(block)),
+		type_of(key),
+		"" if key.default is None else value(key.default),
+		said.meanings.get(code(path), ""),
+		"; ".join(filter(None, (note(key), auto(path), "" if lifetime == whole else lifetime))),
+	)
 
 
 def type_of(key: deepspeed.Key) -> str:
-    if key.choices:
-        return "/".join(value(choice) for choice in key.choices)
-    signs = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
-    bounds = " ".join(f"{signs[name]} {limit:g}" for name, limit in key.bounds.items() if name in signs)
-    bare = key.type.rstrip("?")
-    return cell(f"{TYPES.get(bare, bare)} {bounds}".strip())
+	if key.choices:
+		return "/".join(value(choice) for choice in key.choices)
+	signs = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+	bounds = " ".join(f"{signs[name]} {limit:g}" for name, limit in key.bounds.items() if name in signs)
+	bare = key.type.rstrip("?")
+	return cell(f"{TYPES.get(bare, bare)} {bounds}".strip())
 
 
 def auto(path: str) -> str:
-    """What the readers put in the place of an "auto", in the newest release."""
-    found: dict[str, list[str]] = {}
-    for reader, name in (("accelerate", "Accelerate"), ("trainer", "Trainer")):
-        spans = AUTO[reader].get(path, [])
-        if spans and spans[-1][1] is None:
-            found.setdefault(cell(spans[-1][2]), []).append(name)
-    return "; ".join(f"auto ({' and '.join(names)}): {text}" for text, names in found.items())
+	"""What the readers put in the place of an "auto", in the newest release."""
+	found: dict[str, list[str]] = {}
+	for reader, name in (("accelerate", "Accelerate"), ("trainer", "Trainer")):
+		spans = AUTO[reader].get(path, [])
+		if spans and spans[-1][1] is None:
+			found.setdefault(cell(spans[-1][2]), []).append(name)
+	return "; ".join(f"auto ({' and '.join(names)}): {text}" for text, names in found.items())
 
 
 def note(key: deepspeed.Key) -> str:
-    others = [name for name in key.names if name != key.name]
-    parts = [f"also {codes(others)}"] if others else []
-    if key.deprecated:
-        parts.append(f"deprecated: {code(key.replaced_by)}" if key.replaced_by else "deprecated")
-    return "; ".join([*parts, *([] if key.used else ["read, but not used"])])
+	others = [name for name in key.names if name != key.name]
+	parts = [f"also {codes(others)}"] if others else []
+	if key.deprecated:
+		parts.append(f"deprecated: {code(key.replaced_by)}" if key.replaced_by else "deprecated")
+	return "; ".join([*parts, *([] if key.used else ["read, but not used"])])
 
 
 def gone() -> Iterator[str]:
-    """Keys of older releases; of a block that is gone only the block."""
-    refused = history.branch("deepspeed.json", ("removed",))
-    lost = {path: spans for path, spans in history.branch("deepspeed.json", ("keys",)).items() if spans[-1][1]}
-    tops = [path for path in lost if not any(path.startswith(f"{other}.") for other in {*lost, *refused} - {path})]
-    rows = []
-    for path in sorted({*tops, *refused}):
-        known = releases(history.presence("deepspeed.json", ("keys", path)), RELEASES[0])
-        rows.append((code(path), known, f"since {refused[path][0][0]}" if path in refused else ""))
-    about = "Keys that the newest release does not read. Where a release refuses one, its presence alone ends the run."
-    yield from section("DeepSpeed: gone or refused keys", about, ("key", "read", "refused"), rows)
+	"""Keys of older releases; of a block that is gone only the block."""
+	refused = history.branch("deepspeed.json", ("removed",))
+	lost = {path: spans for path, spans in history.branch("deepspeed.json", ("keys",)).items() if spans[-1][1]}
+	tops = [path for path in lost if not any(path.startswith(f"{other}.") for other in {*lost, *refused} - {path})]
+	rows = []
+	for path in sorted({*tops, *refused}):
+		known = releases(history.presence("deepspeed.json", ("keys", path)), RELEASES[0])
+		rows.append((code(path), known, f"since {refused[path][0][0]}" if path in refused else ""))
+	about = "Keys that the newest release does not read. Where a release refuses one, its presence alone ends the run."
+	yield from section("DeepSpeed: gone or refused keys", about, ("key", "read", "refused"), rows)
 
 
 # --- the Trainer ---
 
 
 def trainer() -> Iterator[str]:
-    about = "Keys of `fsdp_config` in TrainingArguments; `fsdp_` before them is taken off."
-    head = ("key", "default", "meaning", "further")
-    keys = history.branch(transformers.DATA, ("fsdp_config",))
-    rows = [trainer_row(name, spans[-1][2]) for name, spans in keys.items()]
-    yield from section(TRAINER, about, head, rows)
+	about = "Keys of `fsdp_config` in TrainingArguments; `fsdp_` before them is taken off."
+	head = ("key", "default", "meaning", "further")
+	keys = history.branch(transformers.DATA, ("fsdp_config",))
+	rows = [trainer_row(name, spans[-1][2]) for name, spans in keys.items()]
+	yield from section(TRAINER, about, head, rows)
 
 
 def trainer_row(name: str, record: Mapping[str, Any]) -> tuple[str, ...]:
-    by_version = record.get("default_by_version", {})
-    default = ", ".join(f"{value(item)} (FSDP{number})" for number, item in sorted(by_version.items()))
-    only = record.get("only_version")
-    lifetime = releases(history.presence(transformers.DATA, ("fsdp_config", name)), transformers.RELEASES[0])
-    return (
-        code(name),
-        default or ("" if record.get("default") is None else value(record["default"])),
-        words()[TRAINER].meanings.get(code(name), ""),
-        "; ".join(filter(None, (f"version {only} only" if only else "XLA only" if "xla" in name else "", lifetime))),
-    )
+	by_version = record.get("default_by_version", {})
+	default = ", ".join(f"{value(item)} (FSDP{number})" for number, item in sorted(by_version.items()))
+	only = record.get("only_version")
+	lifetime = releases(history.presence(transformers.DATA, ("fsdp_config", name)), transformers.RELEASES[0])
+	return (
+		code(name),
+		default or ("" if record.get("default") is None else value(record["default"])),
+		words()[TRAINER].meanings.get(code(name), ""),
+		"; ".join(filter(None, (f"version {only} only" if only else "XLA only" if "xla" in name else "", lifetime))),
+	)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(__doc__.splitlines()[0], page_of("config-keys.md", page)))
+	raise SystemExit(main(__doc__.splitlines()[0], page_of("config-keys.md", page)))

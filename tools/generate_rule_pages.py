@@ -34,122 +34,122 @@ LEFT_OUT = re.compile(r"^ *\d* \| .*\n|^ *= see: .*\n|\n^.*; targets: accelerate
 
 
 def run_example(example: Example) -> tuple[int, str]:
-    """Run the validator on an example as a user would; give the exit status and what is printed."""
-    before = os.getcwd()
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        try:
-            for name, text in example.files:
-                Path(name).parent.mkdir(parents=True, exist_ok=True)
-                Path(name).write_text(text, encoding="utf-8")
-            output = io.StringIO()
-            with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-                status = cli.main(example.command)
-        finally:
-            os.chdir(before)
-    return status, output.getvalue()
+	"""Run the validator on an example as a user would; give the exit status and what is printed."""
+	before = os.getcwd()
+	with tempfile.TemporaryDirectory() as folder:
+		os.chdir(folder)
+		try:
+			for name, text in example.files:
+				Path(name).parent.mkdir(parents=True, exist_ok=True)
+				Path(name).write_text(text, encoding="utf-8")
+			output = io.StringIO()
+			with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+				status = cli.main(example.command)
+		finally:
+			os.chdir(before)
+	return status, output.getvalue()
 
 
 def severity_words(rule: Rule) -> str:
-    """Say what the rule is in which releases: "error since 0.34.0; warning until 0.33.0"."""
-    words = []
-    for severity, spans in rule.severities:
-        known = ", ".join(describe(span.first, span.last) for span in parse_spans(spans))
-        words.append(severity.value if spans == "*" else f"{severity.value} {known}")
-    words += [] if rule.library == library(rule.code[:3]) else [f"releases of {rule.library}"]
-    return "; ".join(words)
+	"""Say what the rule is in which releases: "error since 0.34.0; warning until 0.33.0"."""
+	words = []
+	for severity, spans in rule.severities:
+		known = ", ".join(describe(span.first, span.last) for span in parse_spans(spans))
+		words.append(severity.value if spans == "*" else f"{severity.value} {known}")
+	words += [] if rule.library == library(rule.code[:3]) else [f"releases of {rule.library}"]
+	return "; ".join(words)
 
 
 def library(family: str) -> str:
-    return LIBRARIES.get(family, "accelerate")
+	return LIBRARIES.get(family, "accelerate")
 
 
 def page(family: str, text: str) -> str:
-    examples = parse(text)
-    rules = [RULES[code] for code in sorted(RULES) if code.startswith(family)]
-    if strays := examples.keys() - {rule.code for rule in rules}:
-        raise CaseError(f"sections of no rule of this page: {', '.join(sorted(strays))}")
-    lines = [f"# {FAMILIES[family][1]}: rules {family}", "", MARK, "", NOTE.format(library=library(family)), ""]
-    whole: dict[object, str] = {}
-    for rule in rules:
-        lines += section(rule, examples.get(rule.code, []), whole)
-    return "\n".join(lines).rstrip() + "\n"
+	examples = parse(text)
+	rules = [RULES[code] for code in sorted(RULES) if code.startswith(family)]
+	if strays := examples.keys() - {rule.code for rule in rules}:
+		raise CaseError(f"sections of no rule of this page: {', '.join(sorted(strays))}")
+	lines = [f"# {FAMILIES[family][1]}: rules {family}", "", MARK, "", NOTE.format(library=library(family)), ""]
+	whole: dict[object, str] = {}
+	for rule in rules:
+		lines += section(rule, examples.get(rule.code, []), whole)
+	return "\n".join(lines).rstrip() + "\n"
 
 
 def section(rule: Rule, examples: list[Example], whole: dict[object, str]) -> Iterator[str]:
-    """The section of one rule. Look-up puts the whole documentation in the place of the summary."""
-    if not any(example.verdict == "bad" for example in examples):
-        raise CaseError(f"{rule.code} has no bad example: write one below ## {rule.code} in {page_of(rule.code).name}")
-    yield f"## {rule.code}"
-    yield ""
-    yield f"**{rule.name}** ({severity_words(rule)})"
-    yield ""
-    yield rule.summary
-    yield ""
-    for example in examples:
-        yield from example_lines(example, as_in(example, whole))
+	"""The section of one rule. Look-up puts the whole documentation in the place of the summary."""
+	if not any(example.verdict == "bad" for example in examples):
+		raise CaseError(f"{rule.code} has no bad example: write one below ## {rule.code} in {page_of(rule.code).name}")
+	yield f"## {rule.code}"
+	yield ""
+	yield f"**{rule.name}** ({severity_words(rule)})"
+	yield ""
+	yield rule.summary
+	yield ""
+	for example in examples:
+		yield from example_lines(example, as_in(example, whole))
 
 
 def as_in(example: Example, whole: dict[object, str]) -> str:
-    """The rule above whose first good example is this one; `whole` has those by what is in them."""
-    content = (example.options, example.files)
-    if example.verdict == "good" and whole.get(content, example.code) != example.code:
-        return whole[content]
-    if example.verdict == "good" and example.code not in whole.values():
-        whole[content] = example.code
-    return ""
+	"""The rule above whose first good example is this one; `whole` has those by what is in them."""
+	content = (example.options, example.files)
+	if example.verdict == "good" and whole.get(content, example.code) != example.code:
+		return whole[content]
+	if example.verdict == "good" and example.code not in whole.values():
+		whole[content] = example.code
+	return ""
 
 
 def example_lines(example: Example, same_as: str) -> Iterator[str]:
-    """One example: its files, and for a bad one what is printed.
+	"""One example: its files, and for a bad one what is printed.
 
-    It has a heading, so that no section is long; look-up takes it for a part of the rule.
-    """
-    yield f"### {example.verdict}{': ' if example.title else ''}{example.title}"
-    if same_as:
-        yield from (f"As in [{same_as}](#{same_as.lower()}).", "")
-        return
-    for number, (name, text) in enumerate(example.files):
-        options = () if number else example.options
-        plain = name == NAMES[language(name)] and not (options and options[0][0] != "-")
-        yield f"```{shlex.join([language(name), *(() if plain else [name]), *options])}\n{text}```"
-    if example.verdict == "bad":
-        yield f"```{OUTPUT}\n{shortened(shown(example), example.files[0][0])}```"
-        yield ""
+	It has a heading, so that no section is long; look-up takes it for a part of the rule.
+	"""
+	yield f"### {example.verdict}{': ' if example.title else ''}{example.title}"
+	if same_as:
+		yield from (f"As in [{same_as}](#{same_as.lower()}).", "")
+		return
+	for number, (name, text) in enumerate(example.files):
+		options = () if number else example.options
+		plain = name == NAMES[language(name)] and not (options and options[0][0] != "-")
+		yield f"```{shlex.join([language(name), *(() if plain else [name]), *options])}\n{text}```"
+	if example.verdict == "bad":
+		yield f"```{OUTPUT}\n{shortened(shown(example), example.files[0][0])}```"
+		yield ""
 
 
 def shown(example: Example) -> str:
-    """What is printed with the options that show this rule only, and hints too where it gives a hint."""
-    for more in ((), ("--verbose",)):
-        output = run_example(with_options(example, "--select", example.code, *more))[1]
-        if f"[{example.code}]" in output:
-            return output
-    raise CaseError(f'the bad example "{example.title}" of {example.code} does not raise it:\n{output}')
+	"""What is printed with the options that show this rule only, and hints too where it gives a hint."""
+	for more in ((), ("--verbose",)):
+		output = run_example(with_options(example, "--select", example.code, *more))[1]
+		if f"[{example.code}]" in output:
+			return output
+	raise CaseError(f'the bad example "{example.title}" of {example.code} does not raise it:\n{output}')
 
 
 def shortened(output: str, name: str) -> str:
-    """What is printed without the name of the file that is judged, and without what is the same for all examples."""
-    return re.sub(rf"^((?:   = also: )?){re.escape(name)}:(?=\d)", r"\1", LEFT_OUT.sub("", output), flags=re.MULTILINE)
+	"""What is printed without the name of the file that is judged, and without what is the same for all examples."""
+	return re.sub(rf"^((?:   = also: )?){re.escape(name)}:(?=\d)", r"\1", LEFT_OUT.sub("", output), flags=re.MULTILINE)
 
 
 def with_options(example: Example, *options: str) -> Example:
-    return Example(example.code, example.verdict, example.title, (*example.options, *options), example.files)
+	return Example(example.code, example.verdict, example.title, (*example.options, *options), example.files)
 
 
 def main() -> int:
-    catalog.load()
-    makers = {page_of(family): partial(fresh, family) for family in FAMILIES}
-    try:
-        return reference_tables.main(__doc__.splitlines()[0], makers)
-    except CaseError as error:
-        print(error, file=sys.stderr)
-        return 1
+	catalog.load()
+	makers = {page_of(family): partial(fresh, family) for family in FAMILIES}
+	try:
+		return reference_tables.main(__doc__.splitlines()[0], makers)
+	except CaseError as error:
+		print(error, file=sys.stderr)
+		return 1
 
 
 def fresh(family: str) -> str:
-    path = page_of(family)
-    return page(family, path.read_text("utf-8") if path.is_file() else "")
+	path = page_of(family)
+	return page(family, path.read_text("utf-8") if path.is_file() else "")
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+	raise SystemExit(main())

@@ -22,47 +22,47 @@ GZIP = 31  # for zlib: a header of gzip, which then holds neither a name nor a t
 
 
 def text_of(name: str) -> str:
-    """The text of a table: "deepspeed.json"."""
-    return unpacked(_path(name))
+	"""The text of a table: "deepspeed.json"."""
+	return unpacked(_path(name))
 
 
 def unpacked(path: Path) -> str:
-    return zlib.decompress(path.read_bytes(), GZIP).decode("utf-8")
+	return zlib.decompress(path.read_bytes(), GZIP).decode("utf-8")
 
 
 def save(name: str, text: str) -> str:
-    """Write a table; say how large it is."""
-    return pack(_path(name), text)
+	"""Write a table; say how large it is."""
+	return pack(_path(name), text)
 
 
 def pack(path: Path, text: str) -> str:
-    """Write any packed file; say how large it is."""
-    plain = text.encode("utf-8")
-    if not path.is_file() or unpacked(path) != text:
-        path.write_bytes(squeezed(plain))
-    return f"{path.name.removesuffix('.gz')}: {len(plain)} bytes, packed {path.stat().st_size}"
+	"""Write any packed file; say how large it is."""
+	plain = text.encode("utf-8")
+	if not path.is_file() or unpacked(path) != text:
+		path.write_bytes(squeezed(plain))
+	return f"{path.name.removesuffix('.gz')}: {len(plain)} bytes, packed {path.stat().st_size}"
 
 
 def squeezed(plain: bytes) -> bytes:
-    """Packed bytes: a twentieth less with `pip install zopfli`, and else by zlib."""
-    with contextlib.suppress(ImportError):
-        return bytes(importlib.import_module("zopfli.gzip").compress(plain))
-    packer = zlib.compressobj(9, zlib.DEFLATED, GZIP)
-    return packer.compress(plain) + packer.flush()
+	"""Packed bytes: a twentieth less with `pip install zopfli`, and else by zlib."""
+	with contextlib.suppress(ImportError):
+		return bytes(importlib.import_module("zopfli.gzip").compress(plain))
+	packer = zlib.compressobj(9, zlib.DEFLATED, GZIP)
+	return packer.compress(plain) + packer.flush()
 
 
 def _path(name: str) -> Path:
-    return DATA / f"{name}.gz"
+	return DATA / f"{name}.gz"
 
 
 def main() -> None:
-    """Pack standard input as the table of that name or the file of that path; a table has a fact on each line."""
-    name = sys.argv[1]
-    if "/" in name:
-        print(pack(Path(f"{name}.gz"), sys.stdin.read()))
-    else:
-        print(save(name, dump(json.load(sys.stdin))))
+	"""Pack standard input as the table of that name or the file of that path; a table has a fact on each line."""
+	name = sys.argv[1]
+	if "/" in name:
+		print(pack(Path(f"{name}.gz"), sys.stdin.read()))
+	else:
+		print(save(name, dump(json.load(sys.stdin))))
 
 
 if __name__ == "__main__":
-    main()
+	main()

@@ -40,216 +40,216 @@ TEXT_SUFFIXES = {".py", ".json", ".txt", ".yaml", ".j2", ".in", ""}
 
 
 class ReleaseError(Exception):
-    """A release is not in the table, cannot be fetched, or is not what the table says."""
+	"""A release is not in the table, cannot be fetched, or is not what the table says."""
 
 
 class Release(NamedTuple):
-    package: str
-    version: str
-    sha256: str
+	package: str
+	version: str
+	sha256: str
 
-    @property
-    def file(self) -> str:
-        return ARCHIVES[self.package].format(self.package, self.version)
+	@property
+	def file(self) -> str:
+		return ARCHIVES[self.package].format(self.package, self.version)
 
 
 def table() -> dict[str, dict[str, Release]]:
-    """Every pinned release, oldest first, by package and version."""
-    rows = json.loads(packed.unpacked(TABLE))
-    return {
-        package: {version: Release(package, version, sha256) for version, sha256 in of.items()}
-        for package, of in rows.items()
-    }
+	"""Every pinned release, oldest first, by package and version."""
+	rows = json.loads(packed.unpacked(TABLE))
+	return {
+		package: {version: Release(package, version, sha256) for version, sha256 in of.items()}
+		for package, of in rows.items()
+	}
 
 
 def known(package: str) -> list[str]:
-    """The pinned versions of a package, oldest first."""
-    return list(table()[package])
+	"""The pinned versions of a package, oldest first."""
+	return list(table()[package])
 
 
 def find(package: str, version: str) -> Release:
-    try:
-        return table()[package][version]
-    except KeyError:
-        raise ReleaseError(f"{package} {version} is not in {TABLE.name}") from None
+	try:
+		return table()[package][version]
+	except KeyError:
+		raise ReleaseError(f"{package} {version} is not in {TABLE.name}") from None
 
 
 def fetch(package: str, release: str, cache_dir: Path) -> Path:
-    """The verified archive of a release, downloaded into ``cache_dir/archives`` unless it is there."""
-    pinned = find(package, release)
-    archive = cache_dir / "archives" / pinned.file
-    if archive.is_file() and digest(archive) == pinned.sha256:
-        return archive
-    archive.parent.mkdir(parents=True, exist_ok=True)
-    data = download(archive_url(package, pinned.file))
-    got = hashlib.sha256(data).hexdigest()
-    if got != pinned.sha256:
-        raise ReleaseError(f"{pinned.file}: sha256 is {got}, {TABLE.name} says {pinned.sha256}")
-    write_atomically(archive, data)
-    return archive
+	"""The verified archive of a release, downloaded into ``cache_dir/archives`` unless it is there."""
+	pinned = find(package, release)
+	archive = cache_dir / "archives" / pinned.file
+	if archive.is_file() and digest(archive) == pinned.sha256:
+		return archive
+	archive.parent.mkdir(parents=True, exist_ok=True)
+	data = download(archive_url(package, pinned.file))
+	got = hashlib.sha256(data).hexdigest()
+	if got != pinned.sha256:
+		raise ReleaseError(f"{pinned.file}: sha256 is {got}, {TABLE.name} says {pinned.sha256}")
+	write_atomically(archive, data)
+	return archive
 
 
 def source_tree(package: str, release: str, cache_dir: Path) -> Path:
-    """The folder that holds the unpacked package of a release: what goes on ``sys.path`` to import it."""
-    target = cache_dir / "sources" / package / release
-    if target.is_dir():
-        return target
-    archive = fetch(package, release, cache_dir)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as staging:
-        unpacked = Path(staging) / release
-        for name, data in members(archive, package):
-            file = unpacked / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(data)
-        if not (unpacked / package / "__init__.py").is_file():
-            raise ReleaseError(f"{archive.name} holds no package {package}")
-        try:
-            unpacked.rename(target)
-        except OSError:
-            if not target.is_dir():  # else another process was quicker, with the same content
-                raise
-    return target
+	"""The folder that holds the unpacked package of a release: what goes on ``sys.path`` to import it."""
+	target = cache_dir / "sources" / package / release
+	if target.is_dir():
+		return target
+	archive = fetch(package, release, cache_dir)
+	target.parent.mkdir(parents=True, exist_ok=True)
+	with tempfile.TemporaryDirectory(dir=target.parent) as staging:
+		unpacked = Path(staging) / release
+		for name, data in members(archive, package):
+			file = unpacked / name
+			file.parent.mkdir(parents=True, exist_ok=True)
+			file.write_bytes(data)
+		if not (unpacked / package / "__init__.py").is_file():
+			raise ReleaseError(f"{archive.name} holds no package {package}")
+		try:
+			unpacked.rename(target)
+		except OSError:
+			if not target.is_dir():  # else another process was quicker, with the same content
+				raise
+	return target
 
 
 # --- archives ---
 
 
 def digest(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+	return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def write_atomically(target: Path, data: bytes) -> None:
-    handle, name = tempfile.mkstemp(dir=target.parent)
-    with os.fdopen(handle, "wb") as out:
-        out.write(data)
-    Path(name).replace(target)
+	handle, name = tempfile.mkstemp(dir=target.parent)
+	with os.fdopen(handle, "wb") as out:
+		out.write(data)
+	Path(name).replace(target)
 
 
 def members(archive: Path, package: str) -> Iterator[tuple[PurePosixPath, bytes]]:
-    """The text files of an archive that belong to the package or its metadata, under their import paths."""
-    for name, data in wheel_files(archive) if archive.suffix == ".whl" else sdist_files(archive):
-        path = PurePosixPath(name)
-        if path.is_absolute() or ".." in path.parts or "\\" in name:
-            raise ReleaseError(f"{archive.name} holds an unsafe path: {name}")
-        wanted = path.parts[:1] == (package,) or ".dist-info" in path.parts[0]
-        if wanted and path.suffix in TEXT_SUFFIXES:
-            yield path, data
+	"""The text files of an archive that belong to the package or its metadata, under their import paths."""
+	for name, data in wheel_files(archive) if archive.suffix == ".whl" else sdist_files(archive):
+		path = PurePosixPath(name)
+		if path.is_absolute() or ".." in path.parts or "\\" in name:
+			raise ReleaseError(f"{archive.name} holds an unsafe path: {name}")
+		wanted = path.parts[:1] == (package,) or ".dist-info" in path.parts[0]
+		if wanted and path.suffix in TEXT_SUFFIXES:
+			yield path, data
 
 
 def wheel_files(archive: Path) -> Iterator[tuple[str, bytes]]:
-    with zipfile.ZipFile(archive) as wheel:
-        for info in wheel.infolist():
-            if not info.is_dir():
-                yield info.filename, wheel.read(info)
+	with zipfile.ZipFile(archive) as wheel:
+		for info in wheel.infolist():
+			if not info.is_dir():
+				yield info.filename, wheel.read(info)
 
 
 def sdist_files(archive: Path) -> Iterator[tuple[str, bytes]]:
-    """Files below the one top folder of a source archive; links and devices are left out."""
-    with tarfile.open(archive) as sdist:
-        for info in sdist:
-            _, _, name = info.name.partition("/")
-            stream = sdist.extractfile(info) if info.isfile() and name else None
-            if stream is not None:
-                yield name, stream.read()
+	"""Files below the one top folder of a source archive; links and devices are left out."""
+	with tarfile.open(archive) as sdist:
+		for info in sdist:
+			_, _, name = info.name.partition("/")
+			stream = sdist.extractfile(info) if info.isfile() and name else None
+			if stream is not None:
+				yield name, stream.read()
 
 
 # --- the index that pip uses ---
 
 
 def pip_settings() -> dict[str, str]:
-    """pip's own configuration, by the bare name of each setting; the environment wins over files."""
-    listed = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
-    )
-    if listed.returncode:
-        raise ReleaseError(f"fetching needs pip in this interpreter: {listed.stderr.strip()}")
-    found = sorted(
-        re.findall(r"^(\S+)\.([\w-]+)='(.*)'$", listed.stdout, re.MULTILINE), key=lambda row: row[0] == ":env:"
-    )
-    return {name: value for _, name, value in found}
+	"""pip's own configuration, by the bare name of each setting; the environment wins over files."""
+	listed = subprocess.run(
+		[sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
+	)
+	if listed.returncode:
+		raise ReleaseError(f"fetching needs pip in this interpreter: {listed.stderr.strip()}")
+	found = sorted(
+		re.findall(r"^(\S+)\.([\w-]+)='(.*)'$", listed.stdout, re.MULTILINE), key=lambda row: row[0] == ":env:"
+	)
+	return {name: value for _, name, value in found}
 
 
 def index_url() -> str:
-    configured = pip_settings().get("index-url")
-    if configured:
-        return configured.rstrip("/")
-    from pip._internal.models.index import PyPI  # the index that pip falls back to
+	configured = pip_settings().get("index-url")
+	if configured:
+		return configured.rstrip("/")
+	from pip._internal.models.index import PyPI  # the index that pip falls back to
 
-    return str(PyPI.simple_url).rstrip("/")
+	return str(PyPI.simple_url).rstrip("/")
 
 
 def archive_url(package: str, file: str) -> str:
-    page_url = f"{index_url()}/{package}/"
-    page = download(page_url).decode("utf-8", "replace")
-    for address in re.findall(r'href="([^"]+)"', page):
-        target = urllib.parse.urljoin(page_url, html.unescape(address))
-        if PurePosixPath(urllib.parse.urlsplit(target).path).name == file:
-            return target.partition("#")[0]
-    raise ReleaseError(f"the package index lists no {file}")
+	page_url = f"{index_url()}/{package}/"
+	page = download(page_url).decode("utf-8", "replace")
+	for address in re.findall(r'href="([^"]+)"', page):
+		target = urllib.parse.urljoin(page_url, html.unescape(address))
+		if PurePosixPath(urllib.parse.urlsplit(target).path).name == file:
+			return target.partition("#")[0]
+	raise ReleaseError(f"the package index lists no {file}")
 
 
 def download(url: str) -> bytes:
-    request = urllib.request.Request(url, headers={"Accept": "text/html, */*;q=0.1"})
-    context = ssl.create_default_context(cafile=pip_settings().get("cert"))
-    for attempt in range(ATTEMPTS):
-        try:
-            with urllib.request.urlopen(request, timeout=120, context=context) as answer:
-                return bytes(answer.read())
-        except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
-            if attempt + 1 == ATTEMPTS or getattr(error, "code", 500) in (403, 404):
-                raise ReleaseError(f"cannot download {PurePosixPath(url).name}: {error}") from error
-            time.sleep(2**attempt)
-    raise AssertionError("unreachable")
+	request = urllib.request.Request(url, headers={"Accept": "text/html, */*;q=0.1"})
+	context = ssl.create_default_context(cafile=pip_settings().get("cert"))
+	for attempt in range(ATTEMPTS):
+		try:
+			with urllib.request.urlopen(request, timeout=120, context=context) as answer:
+				return bytes(answer.read())
+		except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+			if attempt + 1 == ATTEMPTS or getattr(error, "code", 500) in (403, 404):
+				raise ReleaseError(f"cannot download {PurePosixPath(url).name}: {error}") from error
+			time.sleep(2**attempt)
+	raise AssertionError("unreachable")
 
 
 # --- maintenance of the table ---
 
 
 def pin(package: str, version: str, archive: Path, path: Path = TABLE) -> None:
-    """Add a release to the table (or correct it), keeping one line for each release, oldest first."""
-    rows = json.loads(packed.unpacked(path))
-    release = Release(package, version, digest(archive))
-    if archive.name != release.file:
-        raise ReleaseError(f"{archive.name} is not {release.file}")
-    of = {**rows.get(package, {}), version: release.sha256}
-    rows[package] = {name: of[name] for name in sorted(of, key=release_order)}
-    packed.pack(path, dump(rows))
+	"""Add a release to the table (or correct it), keeping one line for each release, oldest first."""
+	rows = json.loads(packed.unpacked(path))
+	release = Release(package, version, digest(archive))
+	if archive.name != release.file:
+		raise ReleaseError(f"{archive.name} is not {release.file}")
+	of = {**rows.get(package, {}), version: release.sha256}
+	rows[package] = {name: of[name] for name in sorted(of, key=release_order)}
+	packed.pack(path, dump(rows))
 
 
 def command_line() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description="Pinned releases of Accelerate and DeepSpeed.")
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    for verb, help_text in (
-        ("list", "print the pinned versions"),
-        ("fetch", "download, verify and unpack"),
-        ("pin", "add to the table"),
-    ):
-        sub = verbs.add_parser(verb, help=help_text)
-        sub.add_argument("package", choices=sorted(table()))
-        if verb != "list":
-            sub.add_argument("version")
-        if verb == "fetch":
-            sub.add_argument("--cache", type=Path, default=Path(".oracle"))
-        if verb == "pin":
-            sub.add_argument("archive", type=Path)
-    return parser
+	parser = argparse.ArgumentParser(description="Pinned releases of Accelerate and DeepSpeed.")
+	verbs = parser.add_subparsers(dest="verb", required=True)
+	for verb, help_text in (
+		("list", "print the pinned versions"),
+		("fetch", "download, verify and unpack"),
+		("pin", "add to the table"),
+	):
+		sub = verbs.add_parser(verb, help=help_text)
+		sub.add_argument("package", choices=sorted(table()))
+		if verb != "list":
+			sub.add_argument("version")
+		if verb == "fetch":
+			sub.add_argument("--cache", type=Path, default=Path(".oracle"))
+		if verb == "pin":
+			sub.add_argument("archive", type=Path)
+	return parser
 
 
 def main() -> int:
-    options = command_line().parse_args()
-    try:
-        if options.verb == "list":
-            print("\n".join(known(options.package)))
-        elif options.verb == "fetch":
-            print(source_tree(options.package, options.version, options.cache))
-        else:
-            pin(options.package, options.version, options.archive)
-    except ReleaseError as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+	options = command_line().parse_args()
+	try:
+		if options.verb == "list":
+			print("\n".join(known(options.package)))
+		elif options.verb == "fetch":
+			print(source_tree(options.package, options.version, options.cache))
+		else:
+			pin(options.package, options.version, options.archive)
+	except ReleaseError as error:
+		print(error, file=sys.stderr)
+		return 2
+	return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+	sys.exit(main())

@@ -14,7 +14,7 @@ from .model import Context, Targets
 from .versions import InvalidReleaseError, parse
 
 if TYPE_CHECKING:
-    from .render.style import Style
+	from .render.style import Style
 
 # Help is English, as all of our texts are: looking for translations would import the locale and its patterns.
 setattr(argparse, "_", str)  # noqa: B010 - not among the names that a type checker knows
@@ -28,239 +28,239 @@ NEEDED = {"yaml": ("PyYAML", "YAML files need"), "markdown_it": ("markdown-it-py
 
 
 class UsageError(Exception):
-    """A call that cannot be carried out; the text is the one line that says why."""
+	"""A call that cannot be carried out; the text is the one line that says why."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that reports a wrong call in one line and knows options with underscores, as Accelerate's are."""
+	"""A parser that reports a wrong call in one line and knows options with underscores, as Accelerate's are."""
 
-    def __init__(self, prog: str, summary: str, examples: str, usage: str = FILES) -> None:
-        told = f"examples:\n{examples}"
-        super().__init__(prog, usage, summary, told, formatter_class=formatter, allow_abbrev=False)
-        self.add_argument("--version", action="version", version=f"{prog} {VERSION}")
+	def __init__(self, prog: str, summary: str, examples: str, usage: str = FILES) -> None:
+		told = f"examples:\n{examples}"
+		super().__init__(prog, usage, summary, told, formatter_class=formatter, allow_abbrev=False)
+		self.add_argument("--version", action="version", version=f"{prog} {VERSION}")
 
-    def error(self, message: str) -> NoReturn:
-        """End with one line; the usage is what --help is for."""
-        raise UsageError(f"{message} (see --help)")
+	def error(self, message: str) -> NoReturn:
+		"""End with one line; the usage is what --help is for."""
+		raise UsageError(f"{message} (see --help)")
 
-    def read(self, argv: Sequence[str] | None) -> argparse.Namespace:
-        return self.parse_args([dashed(word) for word in (sys.argv[1:] if argv is None else argv)])
+	def read(self, argv: Sequence[str] | None) -> argparse.Namespace:
+		return self.parse_args([dashed(word) for word in (sys.argv[1:] if argv is None else argv)])
 
 
 def formatter(prog: str) -> argparse.HelpFormatter:
-    """Write help in a fixed width; asking for the terminal's imports much, and argparse asks even without --help."""
-    return argparse.RawDescriptionHelpFormatter(prog, width=110, max_help_position=28)
+	"""Write help in a fixed width; asking for the terminal's imports much, and argparse asks even without --help."""
+	return argparse.RawDescriptionHelpFormatter(prog, width=110, max_help_position=28)
 
 
 def dashed(word: str) -> str:
-    """Write --num_processes=8 as --num-processes=8; what follows the first "=" stays."""
-    if not word.startswith("--"):
-        return word
-    name, equals, value = word.partition("=")
-    return name.replace("_", "-") + equals + value
+	"""Write --num_processes=8 as --num-processes=8; what follows the first "=" stays."""
+	if not word.startswith("--"):
+		return word
+	name, equals, value = word.partition("=")
+	return name.replace("_", "-") + equals + value
 
 
 def release(text: str) -> str:
-    try:
-        parse(text)
-    except InvalidReleaseError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    return text.strip().removeprefix("v")
+	try:
+		parse(text)
+	except InvalidReleaseError as error:
+		raise argparse.ArgumentTypeError(str(error)) from None
+	return text.strip().removeprefix("v")
 
 
 def whole(least: int, most: int | None = None) -> Callable[[str], int]:
 
-    def check(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
-        if number < least or (most is not None and number > most):
-            span = f"from {least} to {most}" if most is not None else f"of at least {least}"
-            raise argparse.ArgumentTypeError(f"{number} is not a number {span}")
-        return number
+	def check(text: str) -> int:
+		try:
+			number = int(text)
+		except ValueError:
+			raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+		if number < least or (most is not None and number > most):
+			span = f"from {least} to {most}" if most is not None else f"of at least {least}"
+			raise argparse.ArgumentTypeError(f"{number} is not a number {span}")
+		return number
 
-    return check
+	return check
 
 
 def add_target_arguments(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("releases to judge against (default: the newest ones known)")
-    for library in LIBRARIES:
-        group.add_argument(f"--{library}-version", metavar="X.Y.Z", type=release)
-    group.add_argument(
-        "--installed",
-        action="store_true",
-        help="those that this Python has installed (read from metadata, not imported)",
-    )
+	group = parser.add_argument_group("releases to judge against (default: the newest ones known)")
+	for library in LIBRARIES:
+		group.add_argument(f"--{library}-version", metavar="X.Y.Z", type=release)
+	group.add_argument(
+		"--installed",
+		action="store_true",
+		help="those that this Python has installed (read from metadata, not imported)",
+	)
 
 
 def targets_from(args: argparse.Namespace, default: Targets) -> Targets:
-    """Choose the releases: a flag beats what is installed, which beats the newest one known."""
-    chosen = dict(default.items())
-    if args.installed:
-        from .installed import releases
+	"""Choose the releases: a flag beats what is installed, which beats the newest one known."""
+	chosen = dict(default.items())
+	if args.installed:
+		from .installed import releases
 
-        for library, found in releases(LIBRARIES).items():
-            if found is None:
-                note(f"{library} is not installed here: judged against {library} {chosen[library]}")
-            chosen[library] = found or chosen[library]
-    chosen |= {library: given for library in LIBRARIES if (given := getattr(args, f"{library}_version"))}
-    return Targets(**chosen)
+		for library, found in releases(LIBRARIES).items():
+			if found is None:
+				note(f"{library} is not installed here: judged against {library} {chosen[library]}")
+			chosen[library] = found or chosen[library]
+	chosen |= {library: given for library in LIBRARIES if (given := getattr(args, f"{library}_version"))}
+	return Targets(**chosen)
 
 
 def add_context_arguments(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what else is known about the run")
-    group.add_argument("--num-processes", metavar="N", type=whole(1), help="processes over all machines")
-    group.add_argument("--num-machines", metavar="N", type=whole(1))
-    group.add_argument("--machine-rank", metavar="N", type=whole(0))
-    group.add_argument("--main-process-ip", metavar="ADDRESS")
-    group.add_argument("--main-process-port", metavar="PORT", type=whole(0, 65535))
-    group.add_argument("--mixed-precision", choices=("no", "fp16", "bf16", "fp8"))
-    group.add_argument(
-        "--launch-complete",
-        action="store_true",
-        help="nothing more is given at launch: what the files and these flags leave open is an error, not a hint",
-    )
-    group.add_argument(
-        "--consumer",
-        choices=("auto", "deepspeed", "accelerate", "trainer"),
-        default="auto",
-        help="who reads a DeepSpeed file: deepspeed.initialize, Accelerate, or the Transformers Trainer",
-    )
+	group = parser.add_argument_group("what else is known about the run")
+	group.add_argument("--num-processes", metavar="N", type=whole(1), help="processes over all machines")
+	group.add_argument("--num-machines", metavar="N", type=whole(1))
+	group.add_argument("--machine-rank", metavar="N", type=whole(0))
+	group.add_argument("--main-process-ip", metavar="ADDRESS")
+	group.add_argument("--main-process-port", metavar="PORT", type=whole(0, 65535))
+	group.add_argument("--mixed-precision", choices=("no", "fp16", "bf16", "fp8"))
+	group.add_argument(
+		"--launch-complete",
+		action="store_true",
+		help="nothing more is given at launch: what the files and these flags leave open is an error, not a hint",
+	)
+	group.add_argument(
+		"--consumer",
+		choices=("auto", "deepspeed", "accelerate", "trainer"),
+		default="auto",
+		help="who reads a DeepSpeed file: deepspeed.initialize, Accelerate, or the Transformers Trainer",
+	)
 
 
 def context_from(args: argparse.Namespace) -> Context:
-    given = {name: getattr(args, name) for name in Context._fields if hasattr(args, name)}
-    return Context(**given, launched=args.launch_complete)
+	given = {name: getattr(args, name) for name in Context._fields if hasattr(args, name)}
+	return Context(**given, launched=args.launch_complete)
 
 
 def note(text: str) -> None:
-    """Tell a person something beside the result, on standard error and without its secrets or control characters."""
-    from .render.characters import visible
-    from .render.redact import redact
+	"""Tell a person something beside the result, on standard error and without its secrets or control characters."""
+	from .render.characters import visible
+	from .render.redact import redact
 
-    if sys.stderr is None:  # print would take standard output instead
-        return
-    with suppress(OSError):  # it is full or closed; the exit status still tells
-        print(visible(redact(text)), file=sys.stderr, flush=True)
+	if sys.stderr is None:  # print would take standard output instead
+		return
+	with suppress(OSError):  # it is full or closed; the exit status still tells
+		print(visible(redact(text)), file=sys.stderr, flush=True)
 
 
 OTHER_PLACE = "; --output-file names another place"
 
 
 def check_output_name(args: argparse.Namespace) -> None:
-    if args.output_file in ("", "-"):
-        raise UsageError("--output-file wants the name of a file; without it the result goes to standard output")
+	if args.output_file in ("", "-"):
+		raise UsageError("--output-file wants the name of a file; without it the result goes to standard output")
 
 
 def emit(text: str, output_file: str | None = None, instead: str = OTHER_PLACE) -> None:
-    """Write a result to standard output, or to a file as a whole; `instead` says what to do where output is closed."""
-    if output_file is not None:
-        _write(output_file, text)
-        return
-    if sys.stdout is None:
-        raise UsageError(f"standard output is closed{instead}")
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:  # nobody reads on; the exit status still tells the verdict
-        _abandon_stdout()
+	"""Write a result to standard output, or to a file as a whole; `instead` says what to do where output is closed."""
+	if output_file is not None:
+		_write(output_file, text)
+		return
+	if sys.stdout is None:
+		raise UsageError(f"standard output is closed{instead}")
+	try:
+		sys.stdout.write(text)
+		sys.stdout.flush()
+	except BrokenPipeError:  # nobody reads on; the exit status still tells the verdict
+		_abandon_stdout()
 
 
 def _write(path: str, text: str) -> None:
-    from .fix import write_atomically
+	from .fix import write_atomically
 
-    if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device is written to, never replaced
-        with open(path, "w", encoding="utf-8", errors="surrogateescape") as stream:
-            stream.write(text)
-        return
-    failure = write_atomically(path, text)
-    if failure is not None:
-        raise UsageError(f"{failure.path}: {failure.message}")
+	if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device is written to, never replaced
+		with open(path, "w", encoding="utf-8", errors="surrogateescape") as stream:
+			stream.write(text)
+		return
+	failure = write_atomically(path, text)
+	if failure is not None:
+		raise UsageError(f"{failure.path}: {failure.message}")
 
 
 def wants_color(stream: Any) -> bool:
-    """Decide about colours: NO_COLOR beats FORCE_COLOR, which beats being a terminal."""
-    if os.environ.get("NO_COLOR"):
-        return False
-    if os.environ.get("FORCE_COLOR", "0") not in ("", "0", "false"):
-        return True
-    return bool(stream.isatty()) and os.environ.get("TERM") != "dumb"
+	"""Decide about colours: NO_COLOR beats FORCE_COLOR, which beats being a terminal."""
+	if os.environ.get("NO_COLOR"):
+		return False
+	if os.environ.get("FORCE_COLOR", "0") not in ("", "0", "false"):
+		return True
+	return bool(stream.isatty()) and os.environ.get("TERM") != "dumb"
 
 
 def style_for(output_file: str | None, **choices: Any) -> Style:
-    from .render.style import Style
+	from .render.style import Style
 
-    to_terminal = output_file is None and sys.stdout is not None and sys.stdout.isatty()
-    color = output_file is None and sys.stdout is not None and wants_color(sys.stdout)
-    return Style(color=color, width=_columns() if to_terminal else WIDTH, base=_working_directory(), **choices)
+	to_terminal = output_file is None and sys.stdout is not None and sys.stdout.isatty()
+	color = output_file is None and sys.stdout is not None and wants_color(sys.stdout)
+	return Style(color=color, width=_columns() if to_terminal else WIDTH, base=_working_directory(), **choices)
 
 
 def _working_directory() -> str:
-    try:
-        return os.getcwd()
-    except FileNotFoundError:  # it was removed while we stand in it
-        return os.path.sep
+	try:
+		return os.getcwd()
+	except FileNotFoundError:  # it was removed while we stand in it
+		return os.path.sep
 
 
 def _columns() -> int:
-    try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns or WIDTH
-    except (OSError, ValueError):
-        return WIDTH
+	try:
+		return os.get_terminal_size(sys.stdout.fileno()).columns or WIDTH
+	except (OSError, ValueError):
+		return WIDTH
 
 
 def guarded(prog: str, body: Callable[[Sequence[str] | None], int], argv: Sequence[str] | None) -> int:
-    """Run a command line; whatever goes wrong ends in one line and an exit code, never in a traceback."""
-    _let_everything_print()
-    try:
-        return body(argv)
-    except SystemExit as done:  # argparse, after --help and --version
-        return done.code if isinstance(done.code, int) else 0
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except Exception as error:
-        note(f"{prog}: {_explained(error)}")
-        if os.environ.get("DTB_DEBUG"):
-            raise
-        return CANNOT_JUDGE
+	"""Run a command line; whatever goes wrong ends in one line and an exit code, never in a traceback."""
+	_let_everything_print()
+	try:
+		return body(argv)
+	except SystemExit as done:  # argparse, after --help and --version
+		return done.code if isinstance(done.code, int) else 0
+	except KeyboardInterrupt:
+		return INTERRUPTED
+	except Exception as error:
+		note(f"{prog}: {_explained(error)}")
+		if os.environ.get("DTB_DEBUG"):
+			raise
+		return CANNOT_JUDGE
 
 
 def leave(status: int) -> NoReturn:
-    """End the process at once: to take apart what it has in memory would cost a tenth of a run."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            if stream is not None:
-                stream.flush()
-        except OSError:
-            status = status or CANNOT_JUDGE
-    os._exit(status)
+	"""End the process at once: to take apart what it has in memory would cost a tenth of a run."""
+	for stream in (sys.stdout, sys.stderr):
+		try:
+			if stream is not None:
+				stream.flush()
+		except OSError:
+			status = status or CANNOT_JUDGE
+	os._exit(status)
 
 
 def _explained(error: Exception) -> str:
-    if isinstance(error, UsageError):
-        return str(error)
-    if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
-        package, purpose = NEEDED[error.name]
-        return f"{package} is missing, which {purpose}; run: {sys.executable} -m pip install {package}"
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return internal(error)
+	if isinstance(error, UsageError):
+		return str(error)
+	if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
+		package, purpose = NEEDED[error.name]
+		return f"{package} is missing, which {purpose}; run: {sys.executable} -m pip install {package}"
+	if isinstance(error, OSError) and error.strerror:
+		return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+	return internal(error)
 
 
 def internal(error: Exception) -> str:
-    what = f"{type(error).__name__}: {str(error)[:200]}"
-    return f"internal error, please report it with the file: {what} (DTB_DEBUG=1 shows where)"
+	what = f"{type(error).__name__}: {str(error)[:200]}"
+	return f"internal error, please report it with the file: {what} (DTB_DEBUG=1 shows where)"
 
 
 def _let_everything_print() -> None:
-    """A path or a message beyond the terminal's encoding is written out in escapes."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="backslashreplace")
+	"""A path or a message beyond the terminal's encoding is written out in escapes."""
+	for stream in (sys.stdout, sys.stderr):
+		reconfigure = getattr(stream, "reconfigure", None)
+		if reconfigure is not None:
+			reconfigure(errors="backslashreplace")
 
 
 def _abandon_stdout() -> None:
-    """Keep the interpreter from failing once more when it flushes at the end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+	"""Keep the interpreter from failing once more when it flushes at the end."""
+	os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -22,76 +22,73 @@ python: plugin objects; trainer: TrainingArguments; accelerate: a config file"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and give the exit status."""
-    return common.guarded(PROG, _main, argv)
+	return common.guarded(PROG, _main, argv)
 
 
 def _main(argv: Sequence[str] | None) -> int:
-    args = build_parser().read(argv)
-    from . import api
+	args = build_parser().read(argv)
+	from . import api
 
-    targets = common.targets_from(args, api.default_targets())
-    for text in api.about_targets(targets):
-        common.note(text)
-    context = api.Context(num_processes=args.num_processes, num_machines=args.num_machines)
-    options = api.Options(targets, context, None if args.format == "auto" else args.format)
-    check(args)
-    stdin = cli_run.read_stdin(args.paths)
-    try:
-        report = api.convert_paths(args.paths, args.to, options, stdin, args.launch, args.script)
-    except BadConversionError as error:
-        raise common.UsageError(str(error)) from None
-    show(report, args)
-    return report.exit_code
+	targets = common.targets_from(args, api.default_targets())
+	for text in api.about_targets(targets):
+		common.note(text)
+	context = api.Context(num_processes=args.num_processes, num_machines=args.num_machines)
+	options = api.Options(targets, context, None if args.format == "auto" else args.format)
+	check(args)
+	stdin = cli_run.read_stdin(args.paths)
+	try:
+		report = api.convert_paths(args.paths, args.to, options, stdin, args.launch, args.script)
+	except BadConversionError as error:
+		raise common.UsageError(str(error)) from None
+	show(report, args)
+	return report.exit_code
 
 
 def check(args: argparse.Namespace) -> None:
-    """Refuse to convert nothing, and to write over what is read."""
-    if not args.paths and args.launch is None:
-        raise common.UsageError("give a config, or --launch (see --help)")
-    common.check_output_name(args)
-    if args.output_file and cli_run.real(args.output_file) in map(cli_run.real, args.paths):
-        raise common.UsageError(f"--output-file {args.output_file} is one of the inputs, and would be overwritten")
+	if not args.paths and args.launch is None:
+		raise common.UsageError("give a config, or --launch (see --help)")
+	common.check_output_name(args)
+	if args.output_file and cli_run.real(args.output_file) in map(cli_run.real, args.paths):
+		raise common.UsageError(f"--output-file {args.output_file} is one of the inputs, and would be overwritten")
 
 
 def show(report: ConvertReport, args: argparse.Namespace) -> None:
-    """The result where it is wanted, and notes for people beside it."""
-    from .render.convert import convert_json, note_lines
-    from .render.diff import render_diff
+	from .render.convert import convert_json, note_lines
+	from .render.diff import render_diff
 
-    if args.output_format == "json":
-        common.emit(convert_json(report), args.output_file)
-        return
-    for line in note_lines(report):
-        common.note(line)
-    if args.diff and report.text and not report.same_format:
-        raise common.UsageError(f"--diff shows changes of a file, and {report.to} is another format")
-    text = render_diff(report.path, report.before, report.text) if args.diff and report.text else report.text
-    if report.text:
-        common.emit(text, args.output_file)
+	if args.output_format == "json":
+		common.emit(convert_json(report), args.output_file)
+		return
+	for line in note_lines(report):
+		common.note(line)
+	if args.diff and report.text and not report.same_format:
+		raise common.UsageError(f"--diff shows changes of a file, and {report.to} is another format")
+	text = render_diff(report.path, report.before, report.text) if args.diff and report.text else report.text
+	if report.text:
+		common.emit(text, args.output_file)
 
 
 def build_parser() -> common.Parser:
-    parser = common.Parser(PROG, SUMMARY, EXAMPLES, USAGE)
-    told = "the config, and the DeepSpeed JSON that it names; - reads standard input"
-    parser.add_argument("paths", nargs="*", metavar="PATH", help=told)
-    parser.add_argument("--to", required=True, choices=TARGETS, metavar="TARGET", help=TO.replace("\n", " "))
-    kinds = ("auto", "accelerate", "deepspeed", "launch", "python")
-    parser.add_argument("--format", choices=kinds, default="auto", help="the kind of PATH")
-    told = "the command that starts the run, instead of PATH or with it"
-    parser.add_argument("--launch", metavar="COMMAND", help=told)
-    parser.add_argument("--script", default="", metavar="NAME", help="the script in commands (train.py)")
-    parser.add_argument("--num-processes", metavar="N", type=common.whole(1), help="processes over all machines")
-    parser.add_argument("--num-machines", metavar="N", type=common.whole(1))
-    common.add_target_arguments(parser)
-    group = parser.add_argument_group("output")
-    group.add_argument("--output-format", choices=("text", "json"), default="text")
-    group.add_argument("-o", "--output-file", metavar="PATH", help="write there instead of to standard output")
-    group.add_argument("--diff", action="store_true", help="show what changes in the file")
-    return parser
+	parser = common.Parser(PROG, SUMMARY, EXAMPLES, USAGE)
+	told = "the config, and the DeepSpeed JSON that it names; - reads standard input"
+	parser.add_argument("paths", nargs="*", metavar="PATH", help=told)
+	parser.add_argument("--to", required=True, choices=TARGETS, metavar="TARGET", help=TO.replace("\n", " "))
+	kinds = ("auto", "accelerate", "deepspeed", "launch", "python")
+	parser.add_argument("--format", choices=kinds, default="auto", help="the kind of PATH")
+	told = "the command that starts the run, instead of PATH or with it"
+	parser.add_argument("--launch", metavar="COMMAND", help=told)
+	parser.add_argument("--script", default="", metavar="NAME", help="the script in commands (train.py)")
+	parser.add_argument("--num-processes", metavar="N", type=common.whole(1), help="processes over all machines")
+	parser.add_argument("--num-machines", metavar="N", type=common.whole(1))
+	common.add_target_arguments(parser)
+	group = parser.add_argument_group("output")
+	group.add_argument("--output-format", choices=("text", "json"), default="text")
+	group.add_argument("-o", "--output-file", metavar="PATH", help="write there instead of to standard output")
+	group.add_argument("--diff", action="store_true", help="show what changes in the file")
+	return parser
 
 
 if __name__ == "__main__":
-    import sys
+	import sys
 
-    sys.exit(main())
+	sys.exit(main())

@@ -8,7 +8,7 @@ from . import cli_common as common
 
 PROG = "lookup-reference"
 SUMMARY = (
-    "Find what the reference says about a key, a flag, a class, a variable, a rule code, an error line or a topic."
+	"Find what the reference says about a key, a flag, a class, a variable, a rule code, an error line or a topic."
 )
 USAGE = "%(prog)s [options] QUERY [QUERY ...]"
 EXAMPLES = """\
@@ -21,51 +21,51 @@ MOST = 20
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return common.guarded(PROG, _main, argv)
+	return common.guarded(PROG, _main, argv)
 
 
 def _main(argv: Sequence[str] | None) -> int:
-    from . import api
-    from .render.lookup import render_lookup
+	from . import api
+	from .render.lookup import render_lookup
 
-    args = read(argv)
-    targets = common.targets_from(args, api.default_targets())
-    try:
-        report = api.look_up(args.query, args.detail, args.limit, args.offset, targets)
-    except api.BadQueryError as error:
-        raise common.UsageError(str(error)) from None
-    common.emit(render_lookup(report, args.output_format, common.style_for(None)))
-    return report.exit_code
+	args = read(argv)
+	targets = common.targets_from(args, api.default_targets())
+	try:
+		report = api.look_up(args.query, args.detail, args.limit, args.offset, targets)
+	except api.BadQueryError as error:
+		raise common.UsageError(str(error)) from None
+	common.emit(render_lookup(report, args.output_format, common.style_for(None)))
+	return report.exit_code
 
 
 def read(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Parse the arguments. A lone word that starts with dashes, and is no option here, is a flag to look up."""
-    parser = build_parser()
-    words = list(sys.argv[1:] if argv is None else argv)
-    args, unknown = parser.parse_known_args([common.dashed(word) for word in words])
-    if unknown and (args.query or len(unknown) > 1):
-        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
-    query = " ".join(unknown or args.query)
-    args.query = sys.stdin.buffer.read(STDIN_LIMIT).decode("utf-8", "replace") if query == "-" else query
-    return args
+	"""Parse the arguments. A lone word that starts with dashes, and is no option here, is a flag to look up."""
+	parser = build_parser()
+	words = list(sys.argv[1:] if argv is None else argv)
+	args, unknown = parser.parse_known_args([common.dashed(word) for word in words])
+	if unknown and (args.query or len(unknown) > 1):
+		parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+	query = " ".join(unknown or args.query)
+	args.query = sys.stdin.buffer.read(STDIN_LIMIT).decode("utf-8", "replace") if query == "-" else query
+	return args
 
 
 def build_parser() -> common.Parser:
-    parser = common.Parser(PROG, SUMMARY, EXAMPLES, USAGE)
-    parser.add_argument("query", nargs="*", metavar="QUERY", help="what to look up, or - for standard input")
-    parser.add_argument("--limit", metavar="N", type=common.whole(1, MOST), default=5, help="sections to show (5)")
-    parser.add_argument("--offset", metavar="N", type=common.whole(0), default=0, help="leave out the first N (0)")
-    parser.add_argument(
-        "--detail",
-        choices=("concise", "full"),
-        default="concise",
-        help="the parts of a section that fit, or all of it (concise)",
-    )
-    common.add_target_arguments(parser)
-    group = parser.add_argument_group("output")
-    group.add_argument("--output-format", choices=("text", "json"), default="text")
-    return parser
+	parser = common.Parser(PROG, SUMMARY, EXAMPLES, USAGE)
+	parser.add_argument("query", nargs="*", metavar="QUERY", help="what to look up, or - for standard input")
+	parser.add_argument("--limit", metavar="N", type=common.whole(1, MOST), default=5, help="sections to show (5)")
+	parser.add_argument("--offset", metavar="N", type=common.whole(0), default=0, help="leave out the first N (0)")
+	parser.add_argument(
+		"--detail",
+		choices=("concise", "full"),
+		default="concise",
+		help="the parts of a section that fit, or all of it (concise)",
+	)
+	common.add_target_arguments(parser)
+	group = parser.add_argument_group("output")
+	group.add_argument("--output-format", choices=("text", "json"), default="text")
+	return parser
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+	sys.exit(main())

@@ -18,65 +18,65 @@ Findings = Mapping[Consumer, Sequence[Finding]]
 
 
 def combine(document: Document, by_reader: Findings) -> Iterator[Finding]:
-    refusing = [reader for reader, findings in by_reader.items() if errors(findings)]
-    meant = intended(document.data)
-    taking = [reader for reader in by_reader if reader not in refusing]
-    if not taking:
-        yield from by_reader[gentlest(meant or refusing, by_reader)]
-        return
-    best = next((reader for reader in meant if reader in taking), taking[0])
-    yield from by_reader[best]
-    warned = gentlest(meant, by_reader) if meant and best not in meant else None
-    if warned is not None:
-        yield from (as_warning(finding, warned) for finding in errors(by_reader[warned]))
-    others = [reader for reader in refusing if reader != warned]
-    if others:
-        yield others_refuse(best, others, by_reader)
+	refusing = [reader for reader, findings in by_reader.items() if errors(findings)]
+	meant = intended(document.data)
+	taking = [reader for reader in by_reader if reader not in refusing]
+	if not taking:
+		yield from by_reader[gentlest(meant or refusing, by_reader)]
+		return
+	best = next((reader for reader in meant if reader in taking), taking[0])
+	yield from by_reader[best]
+	warned = gentlest(meant, by_reader) if meant and best not in meant else None
+	if warned is not None:
+		yield from (as_warning(finding, warned) for finding in errors(by_reader[warned]))
+	others = [reader for reader in refusing if reader != warned]
+	if others:
+		yield others_refuse(best, others, by_reader)
 
 
 def gentlest(readers: Sequence[Consumer], by_reader: Findings) -> Consumer:
-    """The reader with the fewest objections: what it says holds for the others too, more likely than the reverse."""
-    return min(readers, key=lambda reader: len(errors(by_reader[reader])))
+	"""The reader with the fewest objections: what it says holds for the others too, more likely than the reverse."""
+	return min(readers, key=lambda reader: len(errors(by_reader[reader])))
 
 
 def errors(findings: Sequence[Finding]) -> list[Finding]:
-    return [finding for finding in findings if finding.severity is Severity.ERROR]
+	return [finding for finding in findings if finding.severity is Severity.ERROR]
 
 
 def intended(data: Any) -> list[Consumer]:
-    """The readers that the file is written for, as far as it says: an "auto" needs Accelerate or the Trainer."""
-    return ["accelerate", "trainer"] if holds_auto(data) else []
+	"""The readers that the file is written for, as far as it says: an "auto" needs Accelerate or the Trainer."""
+	return ["accelerate", "trainer"] if holds_auto(data) else []
 
 
 def holds_auto(data: Any) -> bool:
-    """Tell whether any value is an "auto" that somebody else than DeepSpeed itself has to fill in."""
-    waiting = [data]
-    while waiting:
-        node = waiting.pop()
-        if node == "auto":
-            return True
-        if isinstance(node, dict):
-            waiting.extend(value for name, value in node.items() if name not in KNOWS_AUTO)
-    return False
+	"""Tell whether any value is an "auto" that somebody else than DeepSpeed itself has to fill in."""
+	waiting = [data]
+	while waiting:
+		node = waiting.pop()
+		if node == "auto":
+			return True
+		if isinstance(node, dict):
+			waiting.extend(value for name, value in node.items() if name not in KNOWS_AUTO)
+	return False
 
 
 def as_warning(finding: Finding, reader: Consumer) -> Finding:
-    return finding._replace(severity=Severity.WARNING, message=f"{NAMES[reader]} refuses this: {finding.message}")
+	return finding._replace(severity=Severity.WARNING, message=f"{NAMES[reader]} refuses this: {finding.message}")
 
 
 def others_refuse(taker: Consumer, readers: Sequence[Consumer], by_reader: Findings) -> Finding:
-    """One info for the refusals of readers that the file is not written for, at the first reader's first error."""
-    first = errors(by_reader[readers[0]])[0]
-    said: dict[str, list[str]] = {}
-    for reader in readers:
-        said.setdefault(errors(by_reader[reader])[0].message, []).append(NAMES[reader])
-    refusals = "; ".join(f"{' and '.join(names)} would refuse it: {text}" for text, names in said.items())
-    message = f"this file is judged for {NAMES[taker]} (--consumer chooses another reader); {refusals}"
-    return first._replace(
-        code="DSP000",
-        name="other-readers-refuse",
-        severity=Severity.INFO,
-        message=message,
-        fix=None,
-        reference="references/rules/deepspeed.md#dsp000",
-    )
+	"""One info for the refusals of readers that the file is not written for, at the first reader's first error."""
+	first = errors(by_reader[readers[0]])[0]
+	said: dict[str, list[str]] = {}
+	for reader in readers:
+		said.setdefault(errors(by_reader[reader])[0].message, []).append(NAMES[reader])
+	refusals = "; ".join(f"{' and '.join(names)} would refuse it: {text}" for text, names in said.items())
+	message = f"this file is judged for {NAMES[taker]} (--consumer chooses another reader); {refusals}"
+	return first._replace(
+		code="DSP000",
+		name="other-readers-refuse",
+		severity=Severity.INFO,
+		message=message,
+		fix=None,
+		reference="references/rules/deepspeed.md#dsp000",
+	)

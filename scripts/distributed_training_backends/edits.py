@@ -23,156 +23,156 @@ MAX_TRIED = 500_000
 
 
 def resolve(document: Document, repair: Repair) -> Fix | None:
-    """Give the edits of a repair; None where they cannot be faithful. Several readers of a file may want the same."""
-    made, name = splicer(document).made, repr(repair)
-    if name not in made:
-        made[name] = _resolved(document, repair)
-    return made[name]
+	"""Give the edits of a repair; None where they cannot be faithful. Several readers of a file may want the same."""
+	made, name = splicer(document).made, repr(repair)
+	if name not in made:
+		made[name] = _resolved(document, repair)
+	return made[name]
 
 
 def _resolved(document: Document, repair: Repair) -> Fix | None:
-    in_code = document.syntax == "python"
-    foreign = any(defect.name == "other-encoding" for defect in document.defects)
-    if in_code and (foreign or any(step.action != "text" for step in repair.operations)):
-        return None  # only names are exchanged in code, and what is written is UTF-8
-    if document.syntax == "shell":
-        edits = [edit for step in repair.operations for edit in _of_command(document, step)]
-        apart = len(edits) == len(repair.operations) and all(
-            one.end <= other.start for one, other in pairwise(sorted(edits))
-        )
-        return Fix(repair.applicability, repair.title, tuple(sorted(edits))) if edits and apart else None
-    try:
-        if any(entangled(document, pointer) for step in repair.operations for pointer in _touched(step)):
-            return None
-        edits = [edit for step in repair.operations for edit in _edits(splicer(document), step)]
-    except (NotPossibleError, ValueError):
-        return None
-    edits.sort()
-    apart = all(one.end <= other.start for one, other in pairwise(edits))
-    if not edits or not apart or not _holds(document, repair.operations, edits):
-        return None
-    return Fix(repair.applicability, repair.title, tuple(edits))
+	in_code = document.syntax == "python"
+	foreign = any(defect.name == "other-encoding" for defect in document.defects)
+	if in_code and (foreign or any(step.action != "text" for step in repair.operations)):
+		return None  # only names are exchanged in code, and what is written is UTF-8
+	if document.syntax == "shell":
+		edits = [edit for step in repair.operations for edit in _of_command(document, step)]
+		apart = len(edits) == len(repair.operations) and all(
+			one.end <= other.start for one, other in pairwise(sorted(edits))
+		)
+		return Fix(repair.applicability, repair.title, tuple(sorted(edits))) if edits and apart else None
+	try:
+		if any(entangled(document, pointer) for step in repair.operations for pointer in _touched(step)):
+			return None
+		edits = [edit for step in repair.operations for edit in _edits(splicer(document), step)]
+	except (NotPossibleError, ValueError):
+		return None
+	edits.sort()
+	apart = all(one.end <= other.start for one, other in pairwise(edits))
+	if not edits or not apart or not _holds(document, repair.operations, edits):
+		return None
+	return Fix(repair.applicability, repair.title, tuple(edits))
 
 
 def _of_command(document: Document, step: Operation) -> list[Edit]:
-    """Edits of a plainly written word: another value in its place, another option, or nothing."""
-    node = document.nodes.get(step.pointer)
-    if step.action == "text" and step.extent is not None:
-        return [Edit(*step.extent, step.text)]
-    if node is None or step.pointer[:1] not in (("tokens",), ("environment",)):
-        return []
-    written, extent = document.text[slice(*node.value)], node.value
-    if step.action == "replace" and re.fullmatch(r"[^\s$`\\]+", written):
-        return [Edit(*extent, write(step.value, "shell"))]
-    if step.action == "rename":
-        extent = node.key or extent
-        return [Edit(*extent, step.text)] if re.fullmatch(r"-[\w-]+", document.text[slice(*extent)]) else []
-    return []
+	"""Edits of a plainly written word: another value in its place, another option, or nothing."""
+	node = document.nodes.get(step.pointer)
+	if step.action == "text" and step.extent is not None:
+		return [Edit(*step.extent, step.text)]
+	if node is None or step.pointer[:1] not in (("tokens",), ("environment",)):
+		return []
+	written, extent = document.text[slice(*node.value)], node.value
+	if step.action == "replace" and re.fullmatch(r"[^\s$`\\]+", written):
+		return [Edit(*extent, write(step.value, "shell"))]
+	if step.action == "rename":
+		extent = node.key or extent
+		return [Edit(*extent, step.text)] if re.fullmatch(r"-[\w-]+", document.text[slice(*extent)]) else []
+	return []
 
 
 def _edits(splicer: Splicer, step: Operation) -> list[Edit]:
-    if step.action == "rename":
-        return splicer.rename(step.pointer, step.text)
-    if step.action == "replace":
-        return splicer.replace(step.pointer, step.value)
-    if step.action == "remove":
-        return splicer.remove(step.pointer, Extent(*step.extent) if step.extent else None)
-    if step.action == "add":
-        return splicer.add(step.pointer, step.text, step.value)
-    if step.action == "move":
-        return splicer.move(step.pointer, step.target, step.text or str(step.pointer[-1]))
-    if step.extent is None:
-        raise NotPossibleError
-    return [Edit(*step.extent, step.text)]
+	if step.action == "rename":
+		return splicer.rename(step.pointer, step.text)
+	if step.action == "replace":
+		return splicer.replace(step.pointer, step.value)
+	if step.action == "remove":
+		return splicer.remove(step.pointer, Extent(*step.extent) if step.extent else None)
+	if step.action == "add":
+		return splicer.add(step.pointer, step.text, step.value)
+	if step.action == "move":
+		return splicer.move(step.pointer, step.target, step.text or str(step.pointer[-1]))
+	if step.extent is None:
+		raise NotPossibleError
+	return [Edit(*step.extent, step.text)]
 
 
 def _touched(step: Operation) -> Iterable[Pointer]:
-    if step.action != "text":
-        yield step.pointer
-    if step.action == "move":
-        yield step.target
+	if step.action != "text":
+		yield step.pointer
+	if step.action == "move":
+		yield step.target
 
 
 def entangled(document: Document, pointer: Pointer) -> bool:
-    """Tell whether an entry also stands elsewhere: by an anchor, an alias or a merge key on the way to it."""
-    if document.syntax == "json":
-        return False
-    outer = Extent(0, len(document.text))
-    for length in range(len(pointer) + 1):
-        node = document.nodes.get(pointer[:length])
-        if node is None:
-            return False
-        if not outer.start <= node.value.start <= node.value.end <= outer.end:
-            return True
-        outer = node.value
-        if document.text[outer.start : outer.start + 1] in ("&", "*", "!"):
-            return True
-    return False
+	"""Tell whether an entry also stands elsewhere: by an anchor, an alias or a merge key on the way to it."""
+	if document.syntax == "json":
+		return False
+	outer = Extent(0, len(document.text))
+	for length in range(len(pointer) + 1):
+		node = document.nodes.get(pointer[:length])
+		if node is None:
+			return False
+		if not outer.start <= node.value.start <= node.value.end <= outer.end:
+			return True
+		outer = node.value
+		if document.text[outer.start : outer.start + 1] in ("&", "*", "!"):
+			return True
+	return False
 
 
 def _holds(document: Document, steps: tuple[Operation, ...], edits: list[Edit]) -> bool:
-    author = splicer(document)
-    author.tried += len(document.text)
-    if author.tried > MAX_TRIED:
-        return False
-    text = splice(document.text, edits)
-    if document.syntax == "yaml" and document.parsed and not _duplicates(document) and steps[0].action != "text":
-        from .sources.yaml_source import plain_data  # a JSON file needs no PyYAML
+	author = splicer(document)
+	author.tried += len(document.text)
+	if author.tried > MAX_TRIED:
+		return False
+	text = splice(document.text, edits)
+	if document.syntax == "yaml" and document.parsed and not _duplicates(document) and steps[0].action != "text":
+		from .sources.yaml_source import plain_data  # a JSON file needs no PyYAML
 
-        data, sure = plain_data(text)
-        if sure:
-            return same(data, promised(document.data, steps))
-    try:
-        again = read(document.path, text, document.kind, document.syntax)
-    except LimitError:
-        return False
-    if any(step.action == "text" for step in steps):
-        return again.parsed
-    if again.parsed != document.parsed or _duplicates(again) > _duplicates(document):
-        return False
-    return same(again.data, promised(document.data, steps))
+		data, sure = plain_data(text)
+		if sure:
+			return same(data, promised(document.data, steps))
+	try:
+		again = read(document.path, text, document.kind, document.syntax)
+	except LimitError:
+		return False
+	if any(step.action == "text" for step in steps):
+		return again.parsed
+	if again.parsed != document.parsed or _duplicates(again) > _duplicates(document):
+		return False
+	return same(again.data, promised(document.data, steps))
 
 
 def _duplicates(document: Document) -> int:
-    return sum(defect.name == "duplicate-key" for defect in document.defects)
+	return sum(defect.name == "duplicate-key" for defect in document.defects)
 
 
 def promised(data: Any, steps: Iterable[Operation]) -> Any:
-    """Do to the data what the steps say. All of them speak of the pointers before any is done: renaming comes last."""
-    data = copied(data)
-    for step in sorted(steps, key=lambda step: step.action == "rename"):
-        parent = _at(data, step.pointer[:-1])
-        last: Any = step.pointer[-1] if step.pointer else None
-        if step.action == "rename":
-            renamed = [(step.text if key == last else key, value) for key, value in parent.items()]
-            parent.clear()
-            parent.update(renamed)
-        elif step.action == "replace":
-            parent[last] = step.value
-        elif step.action == "remove" and step.extent is None:
-            del parent[last]
-        elif step.action == "add":
-            _at(data, step.pointer)[step.text] = step.value
-        elif step.action == "move":
-            _at(data, step.target)[step.text or str(last)] = parent.pop(last)
-    return data
+	"""Do to the data what the steps say. All of them speak of the pointers before any is done: renaming comes last."""
+	data = copied(data)
+	for step in sorted(steps, key=lambda step: step.action == "rename"):
+		parent = _at(data, step.pointer[:-1])
+		last: Any = step.pointer[-1] if step.pointer else None
+		if step.action == "rename":
+			renamed = [(step.text if key == last else key, value) for key, value in parent.items()]
+			parent.clear()
+			parent.update(renamed)
+		elif step.action == "replace":
+			parent[last] = step.value
+		elif step.action == "remove" and step.extent is None:
+			del parent[last]
+		elif step.action == "add":
+			_at(data, step.pointer)[step.text] = step.value
+		elif step.action == "move":
+			_at(data, step.target)[step.text or str(last)] = parent.pop(last)
+	return data
 
 
 def _at(data: Any, pointer: Pointer) -> Any:
-    """Give what stands at a pointer; a mapping that is missing, or null, is made."""
-    for step in pointer:
-        if isinstance(data, dict) and data.get(step) is None:
-            data[step] = {}
-        data = data[step]
-    return data
+	"""Give what stands at a pointer; a mapping that is missing, or null, is made."""
+	for step in pointer:
+		if isinstance(data, dict) and data.get(step) is None:
+			data[step] = {}
+		data = data[step]
+	return data
 
 
 def same(one: Any, other: Any) -> bool:
-    """Compare two pieces of data; 1, 1.0 and true are different, and not-a-number equals itself."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, dict):
-        return len(one) == len(other) and all(key in other and same(one[key], other[key]) for key in one)
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other or (one != one and other != other))
+	"""Compare two pieces of data; 1, 1.0 and true are different, and not-a-number equals itself."""
+	if type(one) is not type(other):
+		return False
+	if isinstance(one, dict):
+		return len(one) == len(other) and all(key in other and same(one[key], other[key]) for key in one)
+	if isinstance(one, list):
+		return len(one) == len(other) and all(map(same, one, other))
+	return bool(one == other or (one != one and other != other))

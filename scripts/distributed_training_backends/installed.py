@@ -6,34 +6,34 @@ LIBRARIES = ("accelerate", "deepspeed", "transformers", "torch")
 
 
 def releases(distributions: Iterable[str] = LIBRARIES) -> dict[str, str | None]:
-    """Give the release of each distribution; None for those that are not installed."""
-    return {name: release_of(name) for name in distributions}
+	"""Give the release of each distribution; None for those that are not installed."""
+	return {name: release_of(name) for name in distributions}
 
 
 def release_of(distribution: str) -> str | None:
-    """Give the release of one distribution, or None."""
-    from importlib import metadata  # slow, and only some calls need it
+	"""Give the release of one distribution, or None."""
+	from importlib import metadata  # slow, and only some calls need it
 
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None
+	try:
+		return metadata.version(distribution)
+	except metadata.PackageNotFoundError:
+		return None
 
 
 def missing(packages: Iterable[str]) -> list[str]:
-    return [name for name in packages if not is_importable(name)]
+	return [name for name in packages if not is_importable(name)]
 
 
 def is_importable(package: str) -> bool:
-    """Tell whether a top-level package would be found.
+	"""Tell whether a top-level package would be found.
 
-    A folder without code counts as missing: it is a namespace package at best, and often a checkout or a folder of
-    configs that is called like the library.
-    """
-    from importlib.util import find_spec
+	A folder without code counts as missing: it is a namespace package at best, and often a checkout or a folder of
+	configs that is called like the library.
+	"""
+	from importlib.util import find_spec
 
-    try:
-        spec = find_spec(package.partition(".")[0])
-    except (ImportError, ValueError):
-        return False
-    return spec is not None and spec.origin is not None
+	try:
+		spec = find_spec(package.partition(".")[0])
+	except (ImportError, ValueError):
+		return False
+	return spec is not None and spec.origin is not None

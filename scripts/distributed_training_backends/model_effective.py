@@ -10,73 +10,73 @@ LAYERS = ("accelerator", "torchrun", "command", "variable", "argument")  # and t
 
 
 class Loser(NamedTuple):
-    """Somebody who gave a setting a value that did not count, and why it did not."""
+	"""Somebody who gave a setting a value that did not count, and why it did not."""
 
-    surface: Surface
-    value: Any
-    place: Place | None
-    reason: str
+	surface: Surface
+	value: Any
+	place: Place | None
+	reason: str
 
 
 class Setting(NamedTuple):
-    """One setting as it takes effect.
+	"""One setting as it takes effect.
 
-    `name` begins with the layer that reads it: `argument.` of the launcher, `variable.` of the workers, `torchrun.`,
-    `command.` and, in each worker, `accelerator.` or the plugin's name. `surface` and `place` are those of the value;
-    a value that the launcher or the library makes up has no place. Of an open one `value` says what it depends on.
-    `reader` is who takes it up: "" where nobody does, as happens to arguments that the launcher of the run passes over.
-    """
+	`name` begins with the layer that reads it: `argument.` of the launcher, `variable.` of the workers, `torchrun.`,
+	`command.` and, in each worker, `accelerator.` or the plugin's name. `surface` and `place` are those of the value;
+	a value that the launcher or the library makes up has no place. Of an open one `value` says what it depends on.
+	`reader` is who takes it up: "" where nobody does, as happens to arguments that the launcher of the run passes over.
+	"""
 
-    name: str
-    value: Any
-    surface: Surface = "default"
-    place: Place | None = None
-    losers: tuple[Loser, ...] = ()
-    state: State = "default"
-    reader: str = ""
+	name: str
+	value: Any
+	surface: Surface = "default"
+	place: Place | None = None
+	losers: tuple[Loser, ...] = ()
+	state: State = "default"
+	reader: str = ""
 
-    def becomes(self, value: Any, name: str = "") -> "Setting":
-        """The same setting a step further on its way, in another form; an open one stays open."""
-        return self._replace(name=name or self.name, value=self.value if self.state == "open" else value)
+	def becomes(self, value: Any, name: str = "") -> "Setting":
+		"""The same setting a step further on its way, in another form; an open one stays open."""
+		return self._replace(name=name or self.name, value=self.value if self.state == "open" else value)
 
-    def beaten(self, reason: str) -> tuple[Loser, ...]:
-        """Who has lost once another value counts: this one, unless it is a mere default, and who lost to it."""
-        if self.state == "default":
-            return self.losers
-        return (Loser(self.surface, self.value, self.place, reason), *self.losers)
+	def beaten(self, reason: str) -> tuple[Loser, ...]:
+		"""Who has lost once another value counts: this one, unless it is a mere default, and who lost to it."""
+		if self.state == "default":
+			return self.losers
+		return (Loser(self.surface, self.value, self.place, reason), *self.losers)
 
-    @property
-    def told(self) -> bool:
-        """Tell whether it is worth a line: somebody set it, tried to, or has yet to."""
-        return self.state != "default" or bool(self.losers)
+	@property
+	def told(self) -> bool:
+		"""Tell whether it is worth a line: somebody set it, tried to, or has yet to."""
+		return self.state != "default" or bool(self.losers)
 
-    @property
-    def layer(self) -> str:
-        head = self.name.partition(".")[0]
-        return head if head in LAYERS else "plugin"
+	@property
+	def layer(self) -> str:
+		head = self.name.partition(".")[0]
+		return head if head in LAYERS else "plugin"
 
 
 class Effective(NamedTuple):
-    """The settings of one run for one release of Accelerate. `route` is the launcher that the run takes."""
+	"""The settings of one run for one release of Accelerate. `route` is the launcher that the run takes."""
 
-    release: str
-    route: str
-    settings: tuple[Setting, ...]
+	release: str
+	route: str
+	settings: tuple[Setting, ...]
 
 
 class Change(NamedTuple):
-    """A setting that another release gives another value, or does not have; None is the side that lacks it."""
+	"""A setting that another release gives another value, or does not have; None is the side that lacks it."""
 
-    name: str
-    before: Setting | None
-    after: Setting | None
+	name: str
+	before: Setting | None
+	after: Setting | None
 
 
 class Comparison(NamedTuple):
-    """What an upgrade changes in a run: settings, and findings that appear or go."""
+	"""What an upgrade changes in a run: settings, and findings that appear or go."""
 
-    before: str
-    after: str
-    changes: tuple[Change, ...]
-    appear: tuple[Finding, ...] = ()
-    go: tuple[Finding, ...] = ()
+	before: str
+	after: str
+	changes: tuple[Change, ...]
+	appear: tuple[Finding, ...] = ()
+	go: tuple[Finding, ...] = ()

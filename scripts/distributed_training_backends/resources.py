@@ -10,23 +10,23 @@ DATA = join(dirname(__file__), "data")
 
 @cache
 def load_json(name: str) -> Any:
-    """The content of a data file, read once. Callers share it and must not change it."""
-    return json.loads(read(join(DATA, name)))
+	"""The content of a data file, read once. Callers share it and must not change it."""
+	return json.loads(read(join(DATA, name)))
 
 
 def read(path: str) -> bytes:
-    """The content of a file, or of the one that is packed in its place, as large tables are."""
-    if isfile(path):
-        with open(path, "rb") as file:
-            return file.read()
-    import zlib  # gzip would be three times as long to import, for nothing more
+	"""The content of a file, or of the one that is packed in its place, as large tables are."""
+	if isfile(path):
+		with open(path, "rb") as file:
+			return file.read()
+	import zlib  # gzip would be three times as long to import, for nothing more
 
-    with open(f"{path}.gz", "rb") as file:
-        return zlib.decompress(file.read(), wbits=31)  # with a header of gzip
+	with open(f"{path}.gz", "rb") as file:
+		return zlib.decompress(file.read(), wbits=31)  # with a header of gzip
 
 
 @cache
 def references() -> str:
-    """The folder of the reference pages: inside the package where a wheel put it, else beside scripts/."""
-    inside = join(dirname(__file__), "references")
-    return inside if isdir(inside) else join(dirname(dirname(dirname(__file__))), "references")
+	"""The folder of the reference pages: inside the package where a wheel put it, else beside scripts/."""
+	inside = join(dirname(__file__), "references")
+	return inside if isdir(inside) else join(dirname(dirname(dirname(__file__))), "references")

@@ -19,80 +19,80 @@ REVISIONS = ("2025-11-25", "2026-07-28")
 needs_node = pytest.mark.skipif(os.environ.get("DTB_NODE") != "1", reason="needs Node (DTB_NODE=1)")
 # A check that cannot be made counts as passed for the suite, so what has to be made is counted here.
 LEAST = {
-    "2025-11-25": {
-        "server-initialize": 2,
-        "ping": 2,
-        "completion-complete": 2,
-        "tools-list": 3,
-        "resources-list": 2,
-        "prompts-list": 2,
-        "dns-rebinding-protection": 2,
-    },
-    "2026-07-28": {
-        "completion-complete": 2,
-        "tools-list": 4,
-        "resources-list": 2,
-        "prompts-list": 2,
-        "dns-rebinding-protection": 2,
-        "sep-2164-resource-not-found": 4,
-        "caching": 8,
-        "http-header-validation": 14,
-        "server-stateless": 23,
-    },
+	"2025-11-25": {
+		"server-initialize": 2,
+		"ping": 2,
+		"completion-complete": 2,
+		"tools-list": 3,
+		"resources-list": 2,
+		"prompts-list": 2,
+		"dns-rebinding-protection": 2,
+	},
+	"2026-07-28": {
+		"completion-complete": 2,
+		"tools-list": 4,
+		"resources-list": 2,
+		"prompts-list": 2,
+		"dns-rebinding-protection": 2,
+		"sep-2164-resource-not-found": 4,
+		"caching": 8,
+		"http-header-validation": 14,
+		"server-stateless": 23,
+	},
 }
 SKILLS = {"enumeration": 32, "manifest": 6, "directory": 7}
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    node.prepare()
-    with serving() as found:
-        yield f"{found}/mcp"
+	node.prepare()
+	with serving() as found:
+		yield f"{found}/mcp"
 
 
 def suite(address: str, folder: Path, *arguments: str | Path) -> node.Done:
-    command = node.program("@modelcontextprotocol/conformance", "conformance")
-    return node.run(*command, "server", "--url", address, *arguments, "-o", folder)
+	command = node.program("@modelcontextprotocol/conformance", "conformance")
+	return node.run(*command, "server", "--url", address, *arguments, "-o", folder)
 
 
 def passed(folder: Path) -> Counter[str]:
-    """How many checks of each scenario have succeeded; skipped ones have not."""
-    found: Counter[str] = Counter()
-    for path in folder.glob("*/checks.json"):
-        name = path.parent.name.removeprefix("server-").split("-2026-")[0].split("-2027-")[0]
-        checks = json.loads(path.read_text("utf-8"))
-        found[name] += sum(check["status"] == "SUCCESS" for check in checks)
-    return found
+	"""How many checks of each scenario have succeeded; skipped ones have not."""
+	found: Counter[str] = Counter()
+	for path in folder.glob("*/checks.json"):
+		name = path.parent.name.removeprefix("server-").split("-2026-")[0].split("-2027-")[0]
+		checks = json.loads(path.read_text("utf-8"))
+		found[name] += sum(check["status"] == "SUCCESS" for check in checks)
+	return found
 
 
 @needs_node
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_the_suite_passes_but_for_the_baseline(revision: str, address: str, tmp_path: Path) -> None:
-    known = yaml.safe_load(BASELINE.read_text("utf-8"))
-    baseline = tmp_path / "baseline.yml"
-    baseline.write_text(yaml.safe_dump({"server": [*known["both"], *known[revision]]}))
-    done = suite(address, tmp_path, "--suite", "all", "--spec-version", revision, "--expected-failures", baseline)
-    assert done.status == 0, done.out[-3000:]
-    counts = passed(tmp_path)
-    assert {name: counts[name] for name in LEAST[revision] if counts[name] < LEAST[revision][name]} == {}
+	known = yaml.safe_load(BASELINE.read_text("utf-8"))
+	baseline = tmp_path / "baseline.yml"
+	baseline.write_text(yaml.safe_dump({"server": [*known["both"], *known[revision]]}))
+	done = suite(address, tmp_path, "--suite", "all", "--spec-version", revision, "--expected-failures", baseline)
+	assert done.status == 0, done.out[-3000:]
+	counts = passed(tmp_path)
+	assert {name: counts[name] for name in LEAST[revision] if counts[name] < LEAST[revision][name]} == {}
 
 
 @needs_node
 @pytest.mark.parametrize("scenario", SKILLS)
 def test_skills_over_mcp(scenario: str, address: str, tmp_path: Path) -> None:
-    done = suite(address, tmp_path, "--scenario", f"sep-2640-skills-{scenario}")
-    assert done.status == 0, done.out[-3000:]
-    assert sum(passed(tmp_path).values()) == SKILLS[scenario]
+	done = suite(address, tmp_path, "--scenario", f"sep-2640-skills-{scenario}")
+	assert done.status == 0, done.out[-3000:]
+	assert sum(passed(tmp_path).values()) == SKILLS[scenario]
 
 
 def test_everything_in_the_baseline_has_its_reason() -> None:
-    text = BASELINE.read_text("utf-8")
-    lines = [line.strip() for line in text.splitlines()[2:]]
-    assert all(len(line) > 20 for line in lines if line.startswith("#"))
-    assert all(lines[number + 1].startswith("# ") for number, line in enumerate(lines) if line.endswith(":"))
-    known = yaml.safe_load(text)
-    assert set(known) == {"both", *REVISIONS}
-    for revision in REVISIONS:
-        listed = [*known["both"], *known[revision]]
-        assert len(listed) == len(set(listed))
-        assert [entry for entry in listed if ":" not in entry] == []
+	text = BASELINE.read_text("utf-8")
+	lines = [line.strip() for line in text.splitlines()[2:]]
+	assert all(len(line) > 20 for line in lines if line.startswith("#"))
+	assert all(lines[number + 1].startswith("# ") for number, line in enumerate(lines) if line.endswith(":"))
+	known = yaml.safe_load(text)
+	assert set(known) == {"both", *REVISIONS}
+	for revision in REVISIONS:
+		listed = [*known["both"], *known[revision]]
+		assert len(listed) == len(set(listed))
+		assert [entry for entry in listed if ":" not in entry] == []

@@ -35,13 +35,13 @@ IN_PLACE = ("fsdp2", "fsdp", "deepspeed")
 BESIDE = {"variables", "device", "backend", "process_groups", "debug", "launch", "native_amp", "scaler"}
 EXPECTED = ("FSD024", "FSD026")  # one process, and bugs of the release, whatever the file says
 TRIPS = {
-    "trip-backends": ("fsdp", "deepspeed"),
-    "trip-flags": ("launch", "accelerate"),
-    "trip-python": ("python", "accelerate"),
+	"trip-backends": ("fsdp", "deepspeed"),
+	"trip-flags": ("launch", "accelerate"),
+	"trip-python": ("python", "accelerate"),
 }
 FIELDS = (
-    *("cpu_offload", "auto_wrap_policy", "transformer_cls_names_to_wrap", "min_num_params", "state_dict_type"),
-    *("activation_checkpointing", "cpu_ram_efficient_loading", "ignored_modules"),
+	*("cpu_offload", "auto_wrap_policy", "transformer_cls_names_to_wrap", "min_num_params", "state_dict_type"),
+	*("activation_checkpointing", "cpu_ram_efficient_loading", "ignored_modules"),
 )
 TO_FSDP2 = """
 import json, sys, yaml
@@ -51,346 +51,338 @@ print(json.dumps([yaml.dump(convert_config_to_fsdp2(yaml.safe_load(text))) for t
 
 
 def refusal(answer: Answer) -> str:
-    """Why an answer is no acceptance; empty if it is one, or where only this machine refuses."""
-    error = (answer.get("error") or {}).get("message", "")
-    fine = answer["verdict"] == "accepted" or any(part in error for part in NOT_HERE)
-    return "" if fine else f"library: {answer['verdict']} {error[:300]}"
+	"""Why an answer is no acceptance; empty if it is one, or where only this machine refuses."""
+	error = (answer.get("error") or {}).get("message", "")
+	fine = answer["verdict"] == "accepted" or any(part in error for part in NOT_HERE)
+	return "" if fine else f"library: {answer['verdict']} {error[:300]}"
 
 
 class Outcome(NamedTuple):
-    """What became of one file; `wrong` says what should not be."""
+	"""What became of one file; `wrong` says what should not be."""
 
-    name: str
-    state: str
-    wrong: tuple[str, ...] = ()
+	name: str
+	state: str
+	wrong: tuple[str, ...] = ()
 
 
 class Bench:
-    """Converts, and asks one release."""
+	"""Converts, and asks one release."""
 
-    def __init__(self, libraries: Libraries, release: str) -> None:
-        self.libraries, self.release = libraries, release
-        self.options = api.Options(api.default_targets()._replace(accelerate=release))
+	def __init__(self, libraries: Libraries, release: str) -> None:
+		self.libraries, self.release = libraries, release
+		self.options = api.Options(api.default_targets()._replace(accelerate=release))
 
-    def convert(self, case: Case, to: str) -> ConvertReport | str:
-        try:
-            return api.convert_text(case.text, to, self.options, case.companions)
-        except BadConversionError as error:
-            return str(error)
+	def convert(self, case: Case, to: str) -> ConvertReport | str:
+		try:
+			return api.convert_text(case.text, to, self.options, case.companions)
+		except BadConversionError as error:
+			return str(error)
 
-    def launched(self, case: Case, **other: Any) -> Answer:
-        question = questions(case)["launch"] | other
-        return self.libraries.oracle("accelerate", self.release).ask(question)
+	def launched(self, case: Case, **other: Any) -> Answer:
+		question = questions(case)["launch"] | other
+		return self.libraries.oracle("accelerate", self.release).ask(question)
 
-    def of_text(self, case: Case, text: str) -> Answer:
-        """What becomes of the case's file with another text."""
-        return self.launched(Case(case.name, "accelerate", text, case.suffix, files=case.companions))
+	def of_text(self, case: Case, text: str) -> Answer:
+		return self.launched(Case(case.name, "accelerate", text, case.suffix, files=case.companions))
 
-    def outcome(self, case: Case, to: str) -> Outcome:
-        before = self.launched(case)
-        if before["verdict"] != "accepted":
-            return Outcome(case.name, "input not accepted by the library")
-        report = self.convert(case, to)
-        if isinstance(report, str) or not report.text:
-            why = f"refused: {report}" if isinstance(report, str) else f"input {report.verdict}"
-            return Outcome(case.name, re.sub(r"<text>|\S+\.json", "it", why)[:70])
-        wrong = [f"validator: {n.message}" for n in report.notes if n.status == "check" and n.setting not in EXPECTED]
-        wrong += self.after(case, report, before, to)
-        return Outcome(case.name, "same run" if report.equivalent else "said what differs", tuple(wrong))
+	def outcome(self, case: Case, to: str) -> Outcome:
+		before = self.launched(case)
+		if before["verdict"] != "accepted":
+			return Outcome(case.name, "input not accepted by the library")
+		report = self.convert(case, to)
+		if isinstance(report, str) or not report.text:
+			why = f"refused: {report}" if isinstance(report, str) else f"input {report.verdict}"
+			return Outcome(case.name, re.sub(r"<text>|\S+\.json", "it", why)[:70])
+		wrong = [f"validator: {n.message}" for n in report.notes if n.status == "check" and n.setting not in EXPECTED]
+		wrong += self.after(case, report, before, to)
+		return Outcome(case.name, "same run" if report.equivalent else "said what differs", tuple(wrong))
 
-    def after(self, case: Case, report: ConvertReport, before: Answer, to: str) -> Iterator[str]:
-        said, state = said_of(report), before["facts"]["state"]
-        if to == "trainer":
-            yield from self.trained(report, state)
-        elif to == "python":
-            yield from self.code_builds(case, report, state)
-        else:
-            after = self.launched_again(case, report, to)
-            if after["verdict"] != "accepted":
-                yield from filter(None, [refusal(after)])
-            elif to == "launch":
-                yield from unlike(before["facts"], after["facts"], said)
-            else:
-                compare = other_fsdp if state["fsdp_plugin"] and to == "fsdp2" else other_backend
-                yield from compare(state, after["facts"]["state"], said)
+	def after(self, case: Case, report: ConvertReport, before: Answer, to: str) -> Iterator[str]:
+		said, state = said_of(report), before["facts"]["state"]
+		if to == "trainer":
+			yield from self.trained(report, state)
+		elif to == "python":
+			yield from self.code_builds(case, report, state)
+		else:
+			after = self.launched_again(case, report, to)
+			if after["verdict"] != "accepted":
+				yield from filter(None, [refusal(after)])
+			elif to == "launch":
+				yield from unlike(before["facts"], after["facts"], said)
+			else:
+				compare = other_fsdp if state["fsdp_plugin"] and to == "fsdp2" else other_backend
+				yield from compare(state, after["facts"]["state"], said)
 
-    def launched_again(self, case: Case, report: ConvertReport, to: str) -> Answer:
-        if to in IN_PLACE:
-            return self.of_text(case, report.text)
-        variables, words = command_of(report)
-        return self.launched(case, flags=[], environment=variables, words=[*flags(case.data), *words])
+	def launched_again(self, case: Case, report: ConvertReport, to: str) -> Answer:
+		if to in IN_PLACE:
+			return self.of_text(case, report.text)
+		variables, words = command_of(report)
+		return self.launched(case, flags=[], environment=variables, words=[*flags(case.data), *words])
 
-    def trained(self, report: ConvertReport, meant: Facts) -> Iterator[str]:
-        """The Trainer takes the arguments, and makes the same FSDP plugin of them."""
-        data = yaml.safe_load(report.text)
-        config = data.pop("fsdp_config", None) or data.pop("deepspeed", None)
-        if not isinstance(config, dict):
-            return
-        asked: Answer = {"mode": "fsdp" if "fsdp" in data else "trainer", "config": "c.json", "world_size": 2}
-        asked |= {"files": {"c.json": json.dumps(config)}}
-        asked["arguments"] = {name: value for name, value in data.items() if name != "output_dir"}
-        answer = self.libraries.oracle("deepspeed", environment.PINS["deepspeed"]).ask(asked)
-        yield from filter(None, [refusal(answer)])
-        ours: Any = (answer.get("facts") or {}).get("plugin")
-        theirs = meant["fsdp_plugin"]
-        if ours and theirs:
-            strategy = "reshard_after_forward" if ours["fsdp_version"] == 2 else "sharding_strategy"
-            yield from (f"trainer {text}" for text in senses(ours, theirs, (*FIELDS, strategy), said_of(report)))
+	def trained(self, report: ConvertReport, meant: Facts) -> Iterator[str]:
+		data = yaml.safe_load(report.text)
+		config = data.pop("fsdp_config", None) or data.pop("deepspeed", None)
+		if not isinstance(config, dict):
+			return
+		asked: Answer = {"mode": "fsdp" if "fsdp" in data else "trainer", "config": "c.json", "world_size": 2}
+		asked |= {"files": {"c.json": json.dumps(config)}}
+		asked["arguments"] = {name: value for name, value in data.items() if name != "output_dir"}
+		answer = self.libraries.oracle("deepspeed", environment.PINS["deepspeed"]).ask(asked)
+		yield from filter(None, [refusal(answer)])
+		ours: Any = (answer.get("facts") or {}).get("plugin")
+		theirs = meant["fsdp_plugin"]
+		if ours and theirs:
+			strategy = "reshard_after_forward" if ours["fsdp_version"] == 2 else "sharding_strategy"
+			yield from (f"trainer {text}" for text in senses(ours, theirs, (*FIELDS, strategy), said_of(report)))
 
-    def code_builds(self, case: Case, report: ConvertReport, state: Facts) -> Iterator[str]:
-        meant = {name: value for name, value in state.items() if name not in BESIDE}
-        if isinstance(mesh := meant.get("parallelism_config"), dict):
-            meant["parallelism_config"] = {k: v for k, v in mesh.items() if k != "device_mesh"}
-        if "dynamo_plugin=" not in report.text:
-            del meant["dynamo_plugin"]
-        if state["num_processes"] == 1 and "torchrun" in report.text:
-            return  # the worker starts one process without torchrun
-        code = report.text + f"MEANT = {json.dumps(meant)!r}\n" + SAME
-        asked = {"mode": "python", "name": "p.py", "config": "", "files": case.companions, "code": code}
-        answer = self.libraries.oracle("snippets", self.release).ask({**asked, "processes": state["num_processes"]})
-        yield from filter(None, [refusal(answer)])
+	def code_builds(self, case: Case, report: ConvertReport, state: Facts) -> Iterator[str]:
+		meant = {name: value for name, value in state.items() if name not in BESIDE}
+		if isinstance(mesh := meant.get("parallelism_config"), dict):
+			meant["parallelism_config"] = {k: v for k, v in mesh.items() if k != "device_mesh"}
+		if "dynamo_plugin=" not in report.text:
+			del meant["dynamo_plugin"]
+		if state["num_processes"] == 1 and "torchrun" in report.text:
+			return  # the worker starts one process without torchrun
+		code = report.text + f"MEANT = {json.dumps(meant)!r}\n" + SAME
+		asked = {"mode": "python", "name": "p.py", "config": "", "files": case.companions, "code": code}
+		answer = self.libraries.oracle("snippets", self.release).ask({**asked, "processes": state["num_processes"]})
+		yield from filter(None, [refusal(answer)])
 
 
 def command_of(report: ConvertReport) -> tuple[dict[str, str], list[str]]:
-    """The variables before a command, and the words after `accelerate launch`."""
-    words = shlex.split(report.text.replace("\\\n", " "))
-    start = words.index("accelerate")
-    return dict(word.split("=", 1) for word in words[:start]), words[start + 2 :]
+	"""The variables before a command, and the words after `accelerate launch`."""
+	words = shlex.split(report.text.replace("\\\n", " "))
+	start = words.index("accelerate")
+	return dict(word.split("=", 1) for word in words[:start]), words[start + 2 :]
 
 
 def said_of(report: ConvertReport) -> set[str]:
-    """The settings whose change the report tells."""
-    return {note.setting for note in report.notes if note.status in ("lost", "changed", "open")}
+	return {note.setting for note in report.notes if note.status in ("lost", "changed", "open")}
 
 
 def unlike(before: Facts, after: Facts, said: set[str]) -> Iterator[str]:
-    """Where two launches differ: torchrun's configuration, and what the first worker builds."""
-    ours, theirs = before["launch"]["torchrun"], after["launch"]["torchrun"]
-    if "distributed_type" in said:
-        return
-    if ours != theirs and "num_processes" not in said:
-        yield f"torchrun: {ours} and {theirs}"
-    for name, value in before["state"].items():
-        told = name != "num_processes" and any(one.startswith(name) for one in said)
-        other = after["state"].get(name)
-        if not told and value != other and name not in BESIDE - {"native_amp", "scaler", "debug"}:
-            both = [one if isinstance(one, dict) else {"": one} for one in (value, other)]
-            yield "; ".join(f"{name} {k} {both[0].get(k)} {v}" for k, v in both[1].items() if both[0].get(k) != v)[:300]
+	"""Where two launches differ: torchrun's configuration, and what the first worker builds."""
+	ours, theirs = before["launch"]["torchrun"], after["launch"]["torchrun"]
+	if "distributed_type" in said:
+		return
+	if ours != theirs and "num_processes" not in said:
+		yield f"torchrun: {ours} and {theirs}"
+	for name, value in before["state"].items():
+		told = name != "num_processes" and any(one.startswith(name) for one in said)
+		other = after["state"].get(name)
+		if not told and value != other and name not in BESIDE - {"native_amp", "scaler", "debug"}:
+			both = [one if isinstance(one, dict) else {"": one} for one in (value, other)]
+			yield "; ".join(f"{name} {k} {both[0].get(k)} {v}" for k, v in both[1].items() if both[0].get(k) != v)[:300]
 
 
 def other_fsdp(before: Facts, after: Facts, said: set[str]) -> Iterator[str]:
-    """Where FSDP2 does something else than FSDP1 did, without a word about it."""
-    old, new = before["fsdp_plugin"], after["fsdp_plugin"]
-    if old.get("fsdp_version") == 2:
-        return
-    strategy = str(old.get("sharding_strategy", ""))
-    if "NO_SHARD" in strategy:
-        if new:
-            yield "NO_SHARD is sharded"
-        return
-    reshards = "GRAD_OP" not in strategy and "ZERO2" not in strategy
-    if new.get("reshard_after_forward") is not reshards:
-        yield f"{strategy}: reshard {new.get('reshard_after_forward')}"
-    machines = "HYBRID" in strategy and "fsdp_sharding_strategy" not in said
-    shape = (after.get("mesh") or {}).get("shape") or []
-    if machines and before["num_processes"] > 8 and len([size for size in shape if size > 1]) != 2:
-        yield f"{strategy}: mesh {shape}"
-    yield from senses(old, new, FIELDS, said)
-    same = ("num_processes", "mixed_precision", "distributed_type")
-    yield from (f"{name}: {before[name]} and {after[name]}" for name in same if before[name] != after[name])
+	old, new = before["fsdp_plugin"], after["fsdp_plugin"]
+	if old.get("fsdp_version") == 2:
+		return
+	strategy = str(old.get("sharding_strategy", ""))
+	if "NO_SHARD" in strategy:
+		if new:
+			yield "NO_SHARD is sharded"
+		return
+	reshards = "GRAD_OP" not in strategy and "ZERO2" not in strategy
+	if new.get("reshard_after_forward") is not reshards:
+		yield f"{strategy}: reshard {new.get('reshard_after_forward')}"
+	machines = "HYBRID" in strategy and "fsdp_sharding_strategy" not in said
+	shape = (after.get("mesh") or {}).get("shape") or []
+	if machines and before["num_processes"] > 8 and len([size for size in shape if size > 1]) != 2:
+		yield f"{strategy}: mesh {shape}"
+	yield from senses(old, new, FIELDS, said)
+	same = ("num_processes", "mixed_precision", "distributed_type")
+	yield from (f"{name}: {before[name]} and {after[name]}" for name in same if before[name] != after[name])
 
 
 def other_backend(before: Facts, after: Facts, said: set[str]) -> Iterator[str]:
-    """Where ZeRO and FSDP do not correspond as the guide of Accelerate says, without a word about it."""
-    one, other = sharded(before), sharded(after)
-    for name, settings in NEAREST.items():
-        if one[name] != other[name] and not said & set(settings.split()):
-            yield f"{name}: {one[name]} and {other[name]}"
+	"""Where ZeRO and FSDP do not correspond as the guide of Accelerate says, without a word about it."""
+	one, other = sharded(before), sharded(after)
+	for name, settings in NEAREST.items():
+		if one[name] != other[name] and not said & set(settings.split()):
+			yield f"{name}: {one[name]} and {other[name]}"
 
 
 NEAREST = {
-    "weights in shards": "zero_stage distributed_type fsdp_sharding_strategy",
-    "offload": "offload_optimizer_device offload_param_device fsdp_offload_params",
-    "precision": "bf16.enabled fp16.enabled",
-    "processes": "",
+	"weights in shards": "zero_stage distributed_type fsdp_sharding_strategy",
+	"offload": "offload_optimizer_device offload_param_device fsdp_offload_params",
+	"precision": "bf16.enabled fp16.enabled",
+	"processes": "",
 }
 
 
 def sharded(state: Facts) -> dict[str, Any]:
-    """What both backends have, by the fields of their plugins."""
-    zero, fsdp = state.get("deepspeed_plugin") or {}, state.get("fsdp_plugin") or {}
-    first = fsdp.get("fsdp_version") != 2
-    whole = "FULL_SHARD" in str(fsdp.get("sharding_strategy")) if first else fsdp["reshard_after_forward"]
-    device, config = str(zero.get("offload_optimizer_device", "none")), zero.get("deepspeed_config", {})
-    chosen = next((name for name in ("bf16", "fp16") if config.get(name, {}).get("enabled") is True), None)
-    return {
-        "weights in shards": zero["zero_stage"] == 3 if zero else bool(whole),
-        "offload": device != "none" or sense(fsdp.get("cpu_offload")) == "True",
-        "precision": chosen or state["mixed_precision"],
-        "processes": state["num_processes"],
-    }
+	zero, fsdp = state.get("deepspeed_plugin") or {}, state.get("fsdp_plugin") or {}
+	first = fsdp.get("fsdp_version") != 2
+	whole = "FULL_SHARD" in str(fsdp.get("sharding_strategy")) if first else fsdp["reshard_after_forward"]
+	device, config = str(zero.get("offload_optimizer_device", "none")), zero.get("deepspeed_config", {})
+	chosen = next((name for name in ("bf16", "fp16") if config.get(name, {}).get("enabled") is True), None)
+	return {
+		"weights in shards": zero["zero_stage"] == 3 if zero else bool(whole),
+		"offload": device != "none" or sense(fsdp.get("cpu_offload")) == "True",
+		"precision": chosen or state["mixed_precision"],
+		"processes": state["num_processes"],
+	}
 
 
 def senses(one: Facts, other: Facts, names: Sequence[str], said: set[str]) -> Iterator[str]:
-    """The fields of two FSDP plugins that differ without a word about it."""
-    for name in names:
-        if sense(one.get(name)) != sense(other.get(name)) and f"fsdp_{name}" not in said:
-            yield f"{name}: {one.get(name)} and {other.get(name)}"
+	"""The fields of two FSDP plugins that differ without a word about it."""
+	for name in names:
+		if sense(one.get(name)) != sense(other.get(name)) and f"fsdp_{name}" not in said:
+			yield f"{name}: {one.get(name)} and {other.get(name)}"
 
 
 def sense(value: Any) -> str:
-    """The same policy has another class in FSDP2."""
-    text = str(value)
-    if "Offload" in text:
-        return str("CPUOffloadPolicy" in text or "offload_params=True" in text)
-    return "False" if text == "None" else text
+	text = str(value)
+	if "Offload" in text:
+		return str("CPUOffloadPolicy" in text or "offload_params=True" in text)
+	return "False" if text == "None" else text
 
 
 def side_by_side(bench: Bench, cases: Sequence[Case], home: environment.Environment) -> Iterator[str]:
-    """How many FSDP1 files each of the two keeps whole, by what; a table."""
-    ours: dict[str, ConvertReport] = {}
-    for case in cases:
-        report = bench.convert(case, "fsdp2")
-        sharded = case.data.get("distributed_type") == "FSDP" and "fsdp_config" in case.data
-        if sharded and isinstance(report, ConvertReport) and report.verdict == "converted":
-            ours[case.name] = report
-    chosen = [case for case in cases if case.name in ours]
-    texts = json.dumps([case.text for case in chosen])
-    done = subprocess.run([home.python, "-c", TO_FSDP2], input=texts, capture_output=True, text=True, check=True)
-    theirs = dict(zip((case.name for case in chosen), json.loads(done.stdout), strict=True))
-    counts: Counter[tuple[str, str]] = Counter()
-    for case in chosen:
-        for who, text in (("ours", ours[case.name].text), ("to-fsdp2", theirs[case.name])):
-            said = said_of(ours[case.name]) if who == "ours" else set()
-            counts.update((who, what) for what in kept(bench, case, text, said))
-            counts[who, "comments"] += len(comments(text))
-    remarks = sum(len(comments(one.text)) for one in chosen)
-    yield f"| FSDP1 to FSDP2, {len(chosen)} files | here | `accelerate to-fsdp2` |"
-    yield "|---|---:|---:|"
-    for what, name in (*zip(KEPT, KEPT, strict=True), ("comments", f"comments, of {remarks}")):
-        yield f"| {name} | {counts['ours', what]} | {counts['to-fsdp2', what]} |"
+	"""How many FSDP1 files each of the two keeps whole, by what; a table."""
+	ours: dict[str, ConvertReport] = {}
+	for case in cases:
+		report = bench.convert(case, "fsdp2")
+		sharded = case.data.get("distributed_type") == "FSDP" and "fsdp_config" in case.data
+		if sharded and isinstance(report, ConvertReport) and report.verdict == "converted":
+			ours[case.name] = report
+	chosen = [case for case in cases if case.name in ours]
+	texts = json.dumps([case.text for case in chosen])
+	done = subprocess.run([home.python, "-c", TO_FSDP2], input=texts, capture_output=True, text=True, check=True)
+	theirs = dict(zip((case.name for case in chosen), json.loads(done.stdout), strict=True))
+	counts: Counter[tuple[str, str]] = Counter()
+	for case in chosen:
+		for who, text in (("ours", ours[case.name].text), ("to-fsdp2", theirs[case.name])):
+			said = said_of(ours[case.name]) if who == "ours" else set()
+			counts.update((who, what) for what in kept(bench, case, text, said))
+			counts[who, "comments"] += len(comments(text))
+	remarks = sum(len(comments(one.text)) for one in chosen)
+	yield f"| FSDP1 to FSDP2, {len(chosen)} files | here | `accelerate to-fsdp2` |"
+	yield "|---|---:|---:|"
+	for what, name in (*zip(KEPT, KEPT, strict=True), ("comments", f"comments, of {remarks}")):
+		yield f"| {name} | {counts['ours', what]} | {counts['to-fsdp2', what]} |"
 
 
 KEPT = ("accepted by the library", "nothing new for the validator", "order of keys", "same meaning, or said")
 
 
 def kept(bench: Bench, case: Case, text: str, said: set[str]) -> Iterator[str]:
-    """What a conversion keeps of a file."""
-    made = Case(case.name, "accelerate", text, case.suffix)
-    old, new = bench.launched(case), bench.launched(made)
-    if new["verdict"] == "accepted":
-        yield KEPT[0]
-    if not clean(bench, text) - clean(bench, case.text):
-        yield KEPT[1]
-    if in_order(case.data, made.data) and in_order(case.data["fsdp_config"], made.data.get("fsdp_config")):
-        yield KEPT[2]
-    both = old["verdict"] == new["verdict"] == "accepted"
-    if both and not list(other_fsdp(old["facts"]["state"], new["facts"]["state"], said)):
-        yield KEPT[3]
+	made = Case(case.name, "accelerate", text, case.suffix)
+	old, new = bench.launched(case), bench.launched(made)
+	if new["verdict"] == "accepted":
+		yield KEPT[0]
+	if not clean(bench, text) - clean(bench, case.text):
+		yield KEPT[1]
+	if in_order(case.data, made.data) and in_order(case.data["fsdp_config"], made.data.get("fsdp_config")):
+		yield KEPT[2]
+	both = old["verdict"] == new["verdict"] == "accepted"
+	if both and not list(other_fsdp(old["facts"]["state"], new["facts"]["state"], said)):
+		yield KEPT[3]
 
 
 def in_order(one: Any, other: Any) -> bool:  # of the keys that both have
-    return [key for key in one or () if key in (other or ())] == [key for key in other or () if key in (one or ())]
+	return [key for key in one or () if key in (other or ())] == [key for key in other or () if key in (one or ())]
 
 
 def comments(text: str) -> list[str]:
-    return re.findall(r"(?m)(?:^|[ \t])(#.*)$", text)
+	return re.findall(r"(?m)(?:^|[ \t])(#.*)$", text)
 
 
 def clean(bench: Bench, text: str) -> set[str]:
-    report = api.validate_text(text, bench.options, "config.yaml")
-    return {one.code + one.message for file in report.files for one in file.findings if one.severity.value != "info"}
+	report = api.validate_text(text, bench.options, "config.yaml")
+	return {one.code + one.message for file in report.files for one in file.findings if one.severity.value != "info"}
 
 
 def round_trip(bench: Bench, case: Case, there: str, back: str) -> Outcome | None:
-    """A file through another spelling; None where it does not go there."""
-    first, before = bench.convert(case, there), bench.launched(case)
-    if before["verdict"] != "accepted" or isinstance(first, str) or not first.text:
-        return None
-    if isinstance(second := way_back(bench, case, first, back), str):
-        known = "runs MULTI_GPU" in second  # stage 0
-        return Outcome(case.name, "said what differs" if known else "no way back", () if known else (second[:200],))
-    text, said, same = second
-    after = bench.of_text(case, text)
-    if after["verdict"] != "accepted":
-        return Outcome(case.name, "refused", (refusal(after),))
-    compare = changed_on_the_way if there in IN_PLACE else unlike
-    state = "same run" if same and first.equivalent else "said what differs"
-    return Outcome(case.name, state, tuple(compare(before["facts"], after["facts"], said_of(first) | said)))
+	"""A file through another spelling; None where it does not go there."""
+	first, before = bench.convert(case, there), bench.launched(case)
+	if before["verdict"] != "accepted" or isinstance(first, str) or not first.text:
+		return None
+	if isinstance(second := way_back(bench, case, first, back), str):
+		known = "runs MULTI_GPU" in second  # stage 0
+		return Outcome(case.name, "said what differs" if known else "no way back", () if known else (second[:200],))
+	text, said, same = second
+	after = bench.of_text(case, text)
+	if after["verdict"] != "accepted":
+		return Outcome(case.name, "refused", (refusal(after),))
+	compare = changed_on_the_way if there in IN_PLACE else unlike
+	state = "same run" if same and first.equivalent else "said what differs"
+	return Outcome(case.name, state, tuple(compare(before["facts"], after["facts"], said_of(first) | said)))
 
 
 def way_back(bench: Bench, case: Case, first: ConvertReport, back: str) -> tuple[str, set[str], bool] | str:
-    """The file that comes of the middle one, what is told, and whether it claims to be the same."""
-    if first.to == "launch":
-        variables, words = command_of(first)
-        command = parsed(words, bench.release).document
-        command.data["environment"].update(variables)
-        hub, notes = from_launch(command, None, bench.release)
-        return hub.text, {note.setting for note in notes}, not any(note.status == "lost" for note in notes)
-    options = bench.options._replace(kind="python" if first.to == "python" else None)
-    world = yaml.safe_load(case.text).get("num_processes")
-    try:
-        second = api.convert_text(first.text, back, options, case.companions)
-    except BadConversionError as error:
-        return str(error)
-    text, said = second.text, said_of(second)
-    if first.to == "python" and isinstance(world, int):
-        text = f"num_processes: {world}\n" + text
-    if world == 1:  # torchrun starts one process as it does eight
-        said |= {"distributed_type", "num_machines"}
-    return (text, said, second.equivalent) if second.text else f"{[one.message for _, one in second.findings]}"
+	"""The file that comes of the middle one, what is told, and whether it claims to be the same."""
+	if first.to == "launch":
+		variables, words = command_of(first)
+		command = parsed(words, bench.release).document
+		command.data["environment"].update(variables)
+		hub, notes = from_launch(command, None, bench.release)
+		return hub.text, {note.setting for note in notes}, not any(note.status == "lost" for note in notes)
+	options = bench.options._replace(kind="python" if first.to == "python" else None)
+	world = yaml.safe_load(case.text).get("num_processes")
+	try:
+		second = api.convert_text(first.text, back, options, case.companions)
+	except BadConversionError as error:
+		return str(error)
+	text, said = second.text, said_of(second)
+	if first.to == "python" and isinstance(world, int):
+		text = f"num_processes: {world}\n" + text
+	if world == 1:  # torchrun starts one process as it does eight
+		said |= {"distributed_type", "num_machines"}
+	return (text, said, second.equivalent) if second.text else f"{[one.message for _, one in second.findings]}"
 
 
 def changed_on_the_way(before: Facts, after: Facts, said: set[str]) -> Iterator[str]:
-    """What DeepSpeed's plugin has that it had not, unless it was told."""
-    old, new = before["state"]["deepspeed_plugin"], after["state"]["deepspeed_plugin"]
-    for name in ("zero_stage", "offload_optimizer_device", "offload_param_device", "zero3_init_flag"):
-        unread = name == "offload_param_device" and old["zero_stage"] < 3
-        if old.get(name) != new.get(name) and name not in said and not unread:
-            yield f"{name}: {old.get(name)} and {new.get(name)}"
+	old, new = before["state"]["deepspeed_plugin"], after["state"]["deepspeed_plugin"]
+	for name in ("zero_stage", "offload_optimizer_device", "offload_param_device", "zero3_init_flag"):
+		unread = name == "offload_param_device" and old["zero_stage"] < 3
+		if old.get(name) != new.get(name) and name not in said and not unread:
+			yield f"{name}: {old.get(name)} and {new.get(name)}"
 
 
 def show(title: str, outcomes: Sequence[Outcome]) -> tuple[int, str]:
-    """Print what came of one conversion; give the number of wrong ones, and a row."""
-    states = Counter(one.state for one in outcomes)
-    wrong = [one for one in outcomes if one.wrong]
-    print(f"{title}: {len(outcomes)} files; " + ", ".join(f"{count} {state}" for state, count in states.most_common()))
-    print(f"  {len(wrong)} wrong")
-    kinds = {re.sub(r"\d+", "N", text)[:150]: one.name for one in wrong for text in one.wrong}
-    print("\n".join(f"    {text} ({name})" for text, name in kinds.items()))
-    same, differs = states["same run"], states["said what differs"]
-    return len(wrong), f"| {title} | {same + differs} | {same} | {differs} | {len(wrong)} |"
+	"""Print what came of one conversion; give the number of wrong ones, and a row."""
+	states = Counter(one.state for one in outcomes)
+	wrong = [one for one in outcomes if one.wrong]
+	print(f"{title}: {len(outcomes)} files; " + ", ".join(f"{count} {state}" for state, count in states.most_common()))
+	print(f"  {len(wrong)} wrong")
+	kinds = {re.sub(r"\d+", "N", text)[:150]: one.name for one in wrong for text in one.wrong}
+	print("\n".join(f"    {text} ({name})" for text, name in kinds.items()))
+	same, differs = states["same run"], states["said what differs"]
+	return len(wrong), f"| {title} | {same + differs} | {same} | {differs} | {len(wrong)} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Convert the corpus, and ask the real libraries about the results.")
-    parser.add_argument("--release", default=environment.PINS["accelerate"])
-    parser.add_argument("--count", type=int, default=10_000, help="files at most")
-    targets = ",".join((*IN_PLACE, "launch", "python", "trainer", *TRIPS))
-    parser.add_argument("--to", default=targets, help="targets, joined by commas")
-    parser.add_argument("--write", action="store_true", help="keep the figures in conversions.md")
-    options = parser.parse_args(arguments)
-    home = environment.default()
-    cases = [case for case in corpus() if case.kind == "accelerate" and isinstance(case.data, dict)][: options.count]
-    rows, table, failures = [*HEAD], list[str](), 0
-    with ExitStack() as stack:
-        bench = Bench(Libraries(home, stack), options.release)
-        for to in options.to.split(","):
-            trip = TRIPS.get(to)
-            found = [round_trip(bench, case, *trip) if trip else bench.outcome(case, to) for case in cases]
-            title = f"there and back: `{'`, `'.join(trip)}`" if trip else f"`--to {to}`"
-            wrong, row = show(title, [one for one in found if one])
-            failures, rows = failures + wrong, [*rows, row]
-            table = list(side_by_side(bench, cases, home)) if to == "fsdp2" else table
-    text = "\n".join([*rows, "", *table]) + "\n"
-    print(text)
-    if options.write:
-        Path(__file__).with_name("conversions.md").write_text(text, encoding="utf-8")
-    return int(bool(failures))
+	parser = argparse.ArgumentParser(description="Convert the corpus, and ask the real libraries about the results.")
+	parser.add_argument("--release", default=environment.PINS["accelerate"])
+	parser.add_argument("--count", type=int, default=10_000, help="files at most")
+	targets = ",".join((*IN_PLACE, "launch", "python", "trainer", *TRIPS))
+	parser.add_argument("--to", default=targets, help="targets, joined by commas")
+	parser.add_argument("--write", action="store_true", help="keep the figures in conversions.md")
+	options = parser.parse_args(arguments)
+	home = environment.default()
+	cases = [case for case in corpus() if case.kind == "accelerate" and isinstance(case.data, dict)][: options.count]
+	rows, table, failures = [*HEAD], list[str](), 0
+	with ExitStack() as stack:
+		bench = Bench(Libraries(home, stack), options.release)
+		for to in options.to.split(","):
+			trip = TRIPS.get(to)
+			found = [round_trip(bench, case, *trip) if trip else bench.outcome(case, to) for case in cases]
+			title = f"there and back: `{'`, `'.join(trip)}`" if trip else f"`--to {to}`"
+			wrong, row = show(title, [one for one in found if one])
+			failures, rows = failures + wrong, [*rows, row]
+			table = list(side_by_side(bench, cases, home)) if to == "fsdp2" else table
+	text = "\n".join([*rows, "", *table]) + "\n"
+	print(text)
+	if options.write:
+		Path(__file__).with_name("conversions.md").write_text(text, encoding="utf-8")
+	return int(bool(failures))
 
 
 HEAD = ("| conversion | files | the same run | differs, and says so | wrong |", "|---|---:|---:|---:|---:|")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+	sys.exit(main())

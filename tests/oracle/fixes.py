@@ -30,91 +30,91 @@ ONE_READER = ("accelerate", "fsdp")
 
 
 class Outcome(NamedTuple):
-    """What came of one safe fix; no complaint means that it kept its promise."""
+	"""What came of one safe fix; no complaint means that it kept its promise."""
 
-    case: Case
-    finding: Finding
-    complaint: str
+	case: Case
+	finding: Finding
+	complaint: str
 
-    def __str__(self) -> str:
-        title = self.finding.fix.title if self.finding.fix else ""
-        return f"{self.case.name}:{self.finding.place.line}: {self.finding.code} {title}: {self.complaint or 'kept'}"
+	def __str__(self) -> str:
+		title = self.finding.fix.title if self.finding.fix else ""
+		return f"{self.case.name}:{self.finding.place.line}: {self.finding.code} {title}: {self.complaint or 'kept'}"
 
 
 def reported(case: Case) -> FileReport:
-    report = api.validate_text(case.text, api.Options(api.Targets(**PINS), kind=case.kind), case.file, case.companions)
-    return next(file for file in report.files if file.path == case.file)
+	report = api.validate_text(case.text, api.Options(api.Targets(**PINS), kind=case.kind), case.file, case.companions)
+	return next(file for file in report.files if file.path == case.file)
 
 
 def outcomes(oracle: Oracle, case: Case) -> Iterator[Outcome]:
-    before = reported(case)
-    for finding in before.findings:
-        if finding.fix is not None and finding.fix.applicability is Applicability.SAFE:
-            mended = replace(case, text=apply(case.text, [finding.fix]).text, files=case.companions)
-            yield Outcome(case, finding, complaint(oracle, case, mended, finding))
+	before = reported(case)
+	for finding in before.findings:
+		if finding.fix is not None and finding.fix.applicability is Applicability.SAFE:
+			mended = replace(case, text=apply(case.text, [finding.fix]).text, files=case.companions)
+			yield Outcome(case, finding, complaint(oracle, case, mended, finding))
 
 
 def complaint(oracle: Oracle, case: Case, mended: Case, finding: Finding) -> str:
-    """Say how a fix breaks its promise; an empty text if it does not."""
-    was, now = answers(oracle, case), answers(oracle, mended)
-    first, then = truth_for_any(truths(was, case)), truth_for_any(truths(now, mended))
-    if "left out" in (first.verdict, then.verdict):
-        return ""
-    after = reported(mended)
-    if first.verdict == "accepted" and then.verdict == "rejected" and after.verdict == "accepted":
-        return f"the library took the file, and refuses the mended one: {then.error.get('message', '')[:200]}"
-    if (after.verdict == "accepted") != (then.verdict == "accepted"):
-        said = then.error.get("message", "")[:200]
-        return f"the library: {then.verdict} ({said}), the validator: {after.verdict}"
-    if any((again.code, again.place.pointer) == (finding.code, finding.place.pointer) for again in after.findings):
-        return "the finding stays"
-    removes = finding.fix is not None and finding.fix.title.startswith("remove ")
-    if removes and case.kind in ONE_READER and [*map(fingerprint, was.values())] != [*map(fingerprint, now.values())]:
-        return "what was removed made a difference" if first.verdict == "accepted" else ""
-    return ""
+	"""Say how a fix breaks its promise; an empty text if it does not."""
+	was, now = answers(oracle, case), answers(oracle, mended)
+	first, then = truth_for_any(truths(was, case)), truth_for_any(truths(now, mended))
+	if "left out" in (first.verdict, then.verdict):
+		return ""
+	after = reported(mended)
+	if first.verdict == "accepted" and then.verdict == "rejected" and after.verdict == "accepted":
+		return f"the library took the file, and refuses the mended one: {then.error.get('message', '')[:200]}"
+	if (after.verdict == "accepted") != (then.verdict == "accepted"):
+		said = then.error.get("message", "")[:200]
+		return f"the library: {then.verdict} ({said}), the validator: {after.verdict}"
+	if any((again.code, again.place.pointer) == (finding.code, finding.place.pointer) for again in after.findings):
+		return "the finding stays"
+	removes = finding.fix is not None and finding.fix.title.startswith("remove ")
+	if removes and case.kind in ONE_READER and [*map(fingerprint, was.values())] != [*map(fingerprint, now.values())]:
+		return "what was removed made a difference" if first.verdict == "accepted" else ""
+	return ""
 
 
 def answers(oracle: Oracle, case: Case) -> dict[str, dict[str, Any]]:
-    return {reader: oracle.ask(question) for reader, question in questions(case).items()}
+	return {reader: oracle.ask(question) for reader, question in questions(case).items()}
 
 
 def truths(given: dict[str, dict[str, Any]], case: Case) -> dict[str, Any]:
-    return {reader or ANY_READER: truth_of(answer, case.kind) for reader, answer in given.items()}
+	return {reader or ANY_READER: truth_of(answer, case.kind) for reader, answer in given.items()}
 
 
 def drawn(real: Sequence[Case], count: int, seed: int) -> Iterator[Case]:
-    for kind in ("accelerate", "deepspeed", "fsdp"):
-        pool = mutations.Pool([case for case in real if case.kind == kind])
-        for change in mutations.KINDS if count else ():
-            yield from mutations.mutants(pool, change, count, seed)
+	for kind in ("accelerate", "deepspeed", "fsdp"):
+		pool = mutations.Pool([case for case in real if case.kind == kind])
+		for change in mutations.KINDS if count else ():
+			yield from mutations.mutants(pool, change, count, seed)
 
 
 def run(judged: Sequence[Case]) -> list[Outcome]:
-    home = environment.default()
-    found: list[Outcome] = []
-    libraries: tuple[Library, ...] = ("accelerate", "deepspeed")
-    for library in libraries:
-        with Oracle(home, library, PINS[library]) as oracle:
-            for case in judged:
-                if LIBRARY_OF[case.kind] == library:
-                    found += outcomes(oracle, case)
-    return found
+	home = environment.default()
+	found: list[Outcome] = []
+	libraries: tuple[Library, ...] = ("accelerate", "deepspeed")
+	for library in libraries:
+		with Oracle(home, library, PINS[library]) as oracle:
+			for case in judged:
+				if LIBRARY_OF[case.kind] == library:
+					found += outcomes(oracle, case)
+	return found
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Apply the safe fixes, and ask the library about the mended files.")
-    parser.add_argument("--own", action="store_true", help="only the project's own examples")
-    parser.add_argument("--mutants", type=int, default=0, help="so many mutations of each kind and file format, too")
-    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
-    arguments = parser.parse_args()
-    print(f"seed {arguments.seed}", file=sys.stderr)
-    real = [*cases.own(), *([] if arguments.own else cases.corpus())]
-    found = run([*real, *drawn(real, arguments.mutants, arguments.seed)])
-    broken = [outcome for outcome in found if outcome.complaint]
-    print(*broken, sep="\n")
-    print(f"{len(found)} safe fixes, {len(broken)} did not keep their promise", file=sys.stderr)
-    return int(bool(broken))
+	parser = argparse.ArgumentParser(description="Apply the safe fixes, and ask the library about the mended files.")
+	parser.add_argument("--own", action="store_true", help="only the project's own examples")
+	parser.add_argument("--mutants", type=int, default=0, help="so many mutations of each kind and file format, too")
+	parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
+	arguments = parser.parse_args()
+	print(f"seed {arguments.seed}", file=sys.stderr)
+	real = [*cases.own(), *([] if arguments.own else cases.corpus())]
+	found = run([*real, *drawn(real, arguments.mutants, arguments.seed)])
+	broken = [outcome for outcome in found if outcome.complaint]
+	print(*broken, sep="\n")
+	print(f"{len(found)} safe fixes, {len(broken)} did not keep their promise", file=sys.stderr)
+	return int(bool(broken))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+	raise SystemExit(main())

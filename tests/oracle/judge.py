@@ -7,38 +7,38 @@ from tests.oracle.environment import PINS
 
 
 class Said(NamedTuple):
-    """One finding, reduced to what a comparison needs."""
+	"""One finding, reduced to what a comparison needs."""
 
-    code: str
-    severity: str
-    pointer: str
-    message: str
+	code: str
+	severity: str
+	pointer: str
+	message: str
 
 
 class Judgement(NamedTuple):
-    """What the validator says about a case: accepted, rejected or unreadable, and why."""
+	"""What the validator says about a case: accepted, rejected or unreadable, and why."""
 
-    verdict: str
-    findings: tuple[Said, ...]
+	verdict: str
+	findings: tuple[Said, ...]
 
-    @property
-    def errors(self) -> tuple[Said, ...]:
-        return tuple(finding for finding in self.findings if finding.severity == "error")
+	@property
+	def errors(self) -> tuple[Said, ...]:
+		return tuple(finding for finding in self.findings if finding.severity == "error")
 
 
 def judge(case: Case, releases: dict[str, str], reader: str = "auto") -> Judgement:
-    """Judge a case for these releases (the pinned ones where none is given) and this reader of a DeepSpeed file."""
-    from distributed_training_backends import api
+	"""Judge a case for these releases (the pinned ones where none is given) and this reader of a DeepSpeed file."""
+	from distributed_training_backends import api
 
-    targets = api.Targets(**{**PINS, **releases})
-    context = api.Context(consumer=reader)  # type: ignore[arg-type]
-    options = api.Options(targets, context, case.kind)
-    report = api.validate_text(case.text, options, case.file, case.companions)
-    verdicts = {file.verdict for file in report.files}
-    verdict = next((name for name in ("unreadable", "rejected") if name in verdicts), "accepted")
-    findings = tuple(
-        Said(finding.code, finding.severity.value, finding.place.pointer, finding.message)
-        for file in report.files
-        for finding in file.findings
-    )
-    return Judgement(verdict, findings)
+	targets = api.Targets(**{**PINS, **releases})
+	context = api.Context(consumer=reader)  # type: ignore[arg-type]
+	options = api.Options(targets, context, case.kind)
+	report = api.validate_text(case.text, options, case.file, case.companions)
+	verdicts = {file.verdict for file in report.files}
+	verdict = next((name for name in ("unreadable", "rejected") if name in verdicts), "accepted")
+	findings = tuple(
+		Said(finding.code, finding.severity.value, finding.place.pointer, finding.message)
+		for file in report.files
+		for finding in file.findings
+	)
+	return Judgement(verdict, findings)

@@ -19,11 +19,11 @@ RELEASE = PINS["accelerate"]
 OWNERS = sorted(accelerate_api.owners(RELEASE))
 # Where the classes are that `accelerate` and `accelerate.utils` do not export.
 ELSEWHERE = {
-    "AcceleratorState": "accelerate.state",
-    "LocalSGD": "accelerate.local_sgd",
-    "TensorInformation": "accelerate.utils.dataclasses",
-    "TorchTensorParallelPlugin": "accelerate.utils.dataclasses",
-    "HfDeepSpeedConfig": "accelerate.utils",
+	"AcceleratorState": "accelerate.state",
+	"LocalSGD": "accelerate.local_sgd",
+	"TensorInformation": "accelerate.utils.dataclasses",
+	"TorchTensorParallelPlugin": "accelerate.utils.dataclasses",
+	"HfDeepSpeedConfig": "accelerate.utils",
 }
 FIND = """
 import importlib, inspect
@@ -69,108 +69,108 @@ for name, variable in VARIABLES.items():
 """
 # Values that a variable may hold where it is no number and no truth word, by field.
 SPECIAL = {
-    "amax_compute_algo": "max",
-    "backend": "eager",
-    "cp_comm_strategy": "alltoall",
-    "dynamic": "true",
-    "fp8_format": "E4M3",
-    "hf_ds_config": "",
-    "mode": "max-autotune",
-    "opt_level": "O1",
-    "msamp_opt_level": "O2",
-    "recompute_granularity": "selective",
-    "recompute_method": "block",
-    "reshard_after_forward": "SHARD_GRAD_OP",
-    "sharding_strategy": "SHARD_GRAD_OP",
-    "state_dict_type": "SHARDED_STATE_DICT",
-    "backward_prefetch": "BACKWARD_PRE",
-    "enable_msamp": "MSAMP",
-    "offload_optimizer_device": "cpu",
-    "offload_param_device": "cpu",
-    "sp_attn_implementation": "flash_attention_2",
+	"amax_compute_algo": "max",
+	"backend": "eager",
+	"cp_comm_strategy": "alltoall",
+	"dynamic": "true",
+	"fp8_format": "E4M3",
+	"hf_ds_config": "",
+	"mode": "max-autotune",
+	"opt_level": "O1",
+	"msamp_opt_level": "O2",
+	"recompute_granularity": "selective",
+	"recompute_method": "block",
+	"reshard_after_forward": "SHARD_GRAD_OP",
+	"sharding_strategy": "SHARD_GRAD_OP",
+	"state_dict_type": "SHARDED_STATE_DICT",
+	"backward_prefetch": "BACKWARD_PRE",
+	"enable_msamp": "MSAMP",
+	"offload_optimizer_device": "cpu",
+	"offload_param_device": "cpu",
+	"sp_attn_implementation": "flash_attention_2",
 }
 # Fields whose variable is looked at only beside other settings, or where other values are refused.
 LEFT_OUT = {
-    "DeepSpeedPlugin": {"hf_ds_config", "zero3_init_flag", "transformer_moe_cls_names", "enable_msamp"},
-    "FullyShardedDataParallelPlugin": {
-        *("fsdp_version", "auto_wrap_policy", "transformer_cls_names_to_wrap", "min_num_params"),
-        *("reshard_after_forward", "activation_checkpointing_offload", "cpu_ram_efficient_loading"),
-    },
-    "ParallelismConfig": {"cp_backend", "sp_backend"},
-    "DeepSpeedSequenceParallelConfig": {"sp_seq_length_is_variable", "sp_seq_length"},
+	"DeepSpeedPlugin": {"hf_ds_config", "zero3_init_flag", "transformer_moe_cls_names", "enable_msamp"},
+	"FullyShardedDataParallelPlugin": {
+		*("fsdp_version", "auto_wrap_policy", "transformer_cls_names_to_wrap", "min_num_params"),
+		*("reshard_after_forward", "activation_checkpointing_offload", "cpu_ram_efficient_loading"),
+	},
+	"ParallelismConfig": {"cp_backend", "sp_backend"},
+	"DeepSpeedSequenceParallelConfig": {"sp_seq_length_is_variable", "sp_seq_length"},
 }
 NEEDS_PACKAGE = {"TERecipeKwargs", "FP8RecipeKwargs"}  # TransformerEngine
 WITH_VARIABLES = [
-    owner
-    for owner in OWNERS
-    if accelerate_api.sources(owner, RELEASE)
-    and owner not in NEEDS_PACKAGE
-    and not owner.startswith(("Accelerator", "PartialState"))
+	owner
+	for owner in OWNERS
+	if accelerate_api.sources(owner, RELEASE)
+	and owner not in NEEDS_PACKAGE
+	and not owner.startswith(("Accelerator", "PartialState"))
 ]
 
 
 @pytest.fixture(scope="module")
 def oracle() -> Iterator[Oracle]:
-    with Oracle(environment.default(), "snippets", RELEASE) as found:
-        yield found
+	with Oracle(environment.default(), "snippets", RELEASE) as found:
+		yield found
 
 
 def run(oracle: Oracle, code: str, **names: Any) -> Answer:
-    bound = "".join(f"{name} = {value!r}\n" for name, value in {"ELSEWHERE": ELSEWHERE, **names}.items())
-    case = {"mode": "python", "name": "reference", "processes": 2, "config": "", "files": {}}
-    return oracle.ask({**case, "code": bound + FIND + code})
+	bound = "".join(f"{name} = {value!r}\n" for name, value in {"ELSEWHERE": ELSEWHERE, **names}.items())
+	case = {"mode": "python", "name": "reference", "processes": 2, "config": "", "files": {}}
+	return oracle.ask({**case, "code": bound + FIND + code})
 
 
 def sample(name: str, default: object) -> str:
-    if name in SPECIAL:
-        return SPECIAL[name]
-    if str(default).lower() in ("true", "false"):
-        return "false" if str(default).lower() == "true" else "true"
-    return "3"
+	if name in SPECIAL:
+		return SPECIAL[name]
+	if str(default).lower() in ("true", "false"):
+		return "false" if str(default).lower() == "true" else "true"
+	return "3"
 
 
 def test_the_release_of_the_page() -> None:
-    assert accelerate.RELEASES[-1] == RELEASE
+	assert accelerate.RELEASES[-1] == RELEASE
 
 
 @pytest.mark.parametrize("owner", OWNERS)
 def test_parameters_are_those_of_the_class(owner: str, oracle: Oracle) -> None:
-    known = accelerate_api.parameters(owner, RELEASE)
-    wanted = {name: "required" if item.required else "optional" for name, item in known.items()}
-    defaults = {
-        name: str(item.default)
-        for name, item in known.items()
-        if not item.required
-        and not name.startswith("*")
-        and isinstance(item.default, (bool, int, float, str, type(None)))
-    }
-    answer = run(oracle, PARAMETERS, OWNER=owner, WANTED=wanted, DEFAULTS=defaults)
-    assert answer["verdict"] == "accepted", answer.get("error")
+	known = accelerate_api.parameters(owner, RELEASE)
+	wanted = {name: "required" if item.required else "optional" for name, item in known.items()}
+	defaults = {
+		name: str(item.default)
+		for name, item in known.items()
+		if not item.required
+		and not name.startswith("*")
+		and isinstance(item.default, (bool, int, float, str, type(None)))
+	}
+	answer = run(oracle, PARAMETERS, OWNER=owner, WANTED=wanted, DEFAULTS=defaults)
+	assert answer["verdict"] == "accepted", answer.get("error")
 
 
 @pytest.mark.parametrize("owner", WITH_VARIABLES)
 def test_variables_fill_the_fields(owner: str, oracle: Oracle) -> None:
-    sources = accelerate_api.sources(owner, RELEASE)
-    checked = {name: item for name, item in sources.items() if name not in LEFT_OUT.get(owner, ())}
-    answer = run(
-        oracle,
-        VARIABLES,
-        OWNER=owner,
-        VARIABLES={name: item.variables[0] for name, item in checked.items()},
-        OTHERWISE={name: item.otherwise for name, item in checked.items() if item.known},
-        SAMPLES={name: sample(name, item.otherwise) for name, item in checked.items()},
-    )
-    assert answer["verdict"] == "accepted", answer.get("error")
+	sources = accelerate_api.sources(owner, RELEASE)
+	checked = {name: item for name, item in sources.items() if name not in LEFT_OUT.get(owner, ())}
+	answer = run(
+		oracle,
+		VARIABLES,
+		OWNER=owner,
+		VARIABLES={name: item.variables[0] for name, item in checked.items()},
+		OTHERWISE={name: item.otherwise for name, item in checked.items() if item.known},
+		SAMPLES={name: sample(name, item.otherwise) for name, item in checked.items()},
+	)
+	assert answer["verdict"] == "accepted", answer.get("error")
 
 
 def test_what_is_wrong_is_noticed(oracle: Oracle) -> None:
-    wanted = {"model": "required", "keep_fp32_wrapper": "optional", "keep_torch_compile": "optional"}
-    right = {"OWNER": "Accelerator.unwrap_model", "WANTED": wanted, "DEFAULTS": {"keep_torch_compile": "True"}}
-    assert run(oracle, PARAMETERS, **right)["verdict"] == "accepted"
-    for change in ({"WANTED": {**wanted, "model": "optional"}}, {"DEFAULTS": {"keep_torch_compile": "False"}}):
-        assert run(oracle, PARAMETERS, **{**right, **change})["error"]["type"] == "AssertionError"
-    fields = {"OWNER": "MSAMPRecipeKwargs", "SAMPLES": {"opt_level": "O1"}}
-    variable = {"VARIABLES": {"opt_level": "ACCELERATE_FP8_OPT_LEVEL"}, "OTHERWISE": {"opt_level": "O2"}}
-    assert run(oracle, VARIABLES, **fields, **variable)["verdict"] == "accepted"
-    for other in ({"OTHERWISE": {"opt_level": "O1"}}, {"VARIABLES": {"opt_level": "ACCELERATE_FP8_OPT_LEVELS"}}):
-        assert run(oracle, VARIABLES, **fields, **{**variable, **other})["error"]["type"] == "AssertionError"
+	wanted = {"model": "required", "keep_fp32_wrapper": "optional", "keep_torch_compile": "optional"}
+	right = {"OWNER": "Accelerator.unwrap_model", "WANTED": wanted, "DEFAULTS": {"keep_torch_compile": "True"}}
+	assert run(oracle, PARAMETERS, **right)["verdict"] == "accepted"
+	for change in ({"WANTED": {**wanted, "model": "optional"}}, {"DEFAULTS": {"keep_torch_compile": "False"}}):
+		assert run(oracle, PARAMETERS, **{**right, **change})["error"]["type"] == "AssertionError"
+	fields = {"OWNER": "MSAMPRecipeKwargs", "SAMPLES": {"opt_level": "O1"}}
+	variable = {"VARIABLES": {"opt_level": "ACCELERATE_FP8_OPT_LEVEL"}, "OTHERWISE": {"opt_level": "O2"}}
+	assert run(oracle, VARIABLES, **fields, **variable)["verdict"] == "accepted"
+	for other in ({"OTHERWISE": {"opt_level": "O1"}}, {"VARIABLES": {"opt_level": "ACCELERATE_FP8_OPT_LEVELS"}}):
+		assert run(oracle, VARIABLES, **fields, **{**variable, **other})["error"]["type"] == "AssertionError"

@@ -25,98 +25,98 @@ EXPANDED = {"$SLURM_NNODES": "2", "$SLURM_NODEID": "0", "$HEAD": "10.0.0.1", "$(
 
 
 def expanded(command: str) -> str:
-    for variable, value in EXPANDED.items():
-        command = command.replace(variable, value)
-    return command
+	for variable, value in EXPANDED.items():
+		command = command.replace(variable, value)
+	return command
 
 
 COMMANDS = [
-    (fence, shlex.split(expanded(command)))
-    for fence in FENCES
-    if fence.language == "sh"
-    for command in re.findall(r"(?<!--to )\baccelerate [a-z][^'\n]*", fence.text.replace("\\\n", " "))
+	(fence, shlex.split(expanded(command)))
+	for fence in FENCES
+	if fence.language == "sh"
+	for command in re.findall(r"(?<!--to )\baccelerate [a-z][^'\n]*", fence.text.replace("\\\n", " "))
 ]
 
 
 @pytest.fixture(scope="module")
 def oracles() -> Iterator[dict[str, Oracle]]:
-    libraries: Any = ("accelerate", "deepspeed", "snippets")
-    found = {name: Oracle(environment.default(), name, PINS.get(name, PINS["accelerate"])) for name in libraries}
-    yield found
-    for oracle in found.values():
-        oracle.__exit__(None, None, None)
+	libraries: Any = ("accelerate", "deepspeed", "snippets")
+	found = {name: Oracle(environment.default(), name, PINS.get(name, PINS["accelerate"])) for name in libraries}
+	yield found
+	for oracle in found.values():
+		oracle.__exit__(None, None, None)
 
 
 def place(item: Any) -> str:
-    return item.place if isinstance(item, Fence) else ""
+	return item.place if isinstance(item, Fence) else ""
 
 
 def compare(fence: Fence, answer: Answer) -> None:
-    """The library refuses with exactly the quoted words, or takes it where none are quoted."""
-    error = answer.get("error") or {}
-    said = f"{error.get('type')}: {error.get('message')}" if error else ""
-    for line in fence.refusals:
-        assert matches(line, said), f"quoted: {line}\nsaid: {said}"
-    assert (answer["verdict"] == "rejected") == bool(fence.refusals), said or answer
+	"""The library refuses with exactly the quoted words, or takes it where none are quoted."""
+	error = answer.get("error") or {}
+	said = f"{error.get('type')}: {error.get('message')}" if error else ""
+	for line in fence.refusals:
+		assert matches(line, said), f"quoted: {line}\nsaid: {said}"
+	assert (answer["verdict"] == "rejected") == bool(fence.refusals), said or answer
 
 
 @pytest.mark.parametrize("fence", CONFIGS, ids=place)
 def test_config(fence: Fence, oracles: dict[str, Oracle]) -> None:
-    case = case_of(fence)
-    compare(fence, oracles[LIBRARY_OF[case.kind]].ask(questions(case)[reader_of(fence, case)]))
+	case = case_of(fence)
+	compare(fence, oracles[LIBRARY_OF[case.kind]].ask(questions(case)[reader_of(fence, case)]))
 
 
 @pytest.mark.parametrize("fence", SCRIPTS, ids=place)
 def test_script(fence: Fence, oracles: dict[str, Oracle]) -> None:
-    processes = int(fence.option("processes") or 8)
-    case = {"mode": "python", "name": fence.place, "code": fence.text, "processes": processes}
-    answer = oracles["snippets"].ask({**case, "config": fence.option("launch"), "files": read(fence.page).files})
-    assert fence.wrong == bool(fence.refusals)
-    compare(fence, answer)
+	processes = int(fence.option("processes") or 8)
+	case = {"mode": "python", "name": fence.place, "code": fence.text, "processes": processes}
+	answer = oracles["snippets"].ask({**case, "config": fence.option("launch"), "files": read(fence.page).files})
+	assert fence.wrong == bool(fence.refusals)
+	compare(fence, answer)
 
 
 @pytest.mark.parametrize(("fence", "words"), COMMANDS, ids=place)
 def test_command(fence: Fence, words: list[str], oracles: dict[str, Oracle]) -> None:
-    answer = oracles["snippets"].ask({"mode": "shell", "command": words, "files": read(fence.page).files})
-    compare(fence, answer)
+	answer = oracles["snippets"].ask({"mode": "shell", "command": words, "files": read(fence.page).files})
+	compare(fence, answer)
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
 def test_names_are_in_the_libraries(page: Page, oracles: dict[str, Oracle]) -> None:
-    names = {name for _, text, _ in page.spans for name in claims.names_in(text)}
-    places = sorted({place for name in names if (place := claims.place_of(name))})
-    assert oracles["snippets"].ask({"mode": "names", "places": places, "files": {}})["missing"] == []
+	names = {name for _, text, _ in page.spans for name in claims.names_in(text)}
+	places = sorted({place for name in names if (place := claims.place_of(name))})
+	assert oracles["snippets"].ask({"mode": "names", "places": places, "files": {}})["missing"] == []
 
 
 @pytest.mark.parametrize(("name", "file"), claims.listed("texts").items())
 def test_texts_are_in_the_libraries(name: str, file: str) -> None:
-    content = (packages(environment.default()) / file).read_bytes()
-    assert (name if file.endswith(".so") else f'"{name}"').encode() in content
+	content = (packages(environment.default()) / file).read_bytes()
+	assert (name if file.endswith(".so") else f'"{name}"').encode() in content
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
 def test_messages_are_in_the_libraries(page: Page) -> None:
-    quoted = {(line, text) for line, text, _ in page.spans if claims.kind(text) == "message"}
-    elsewhere = {**claims.listed("other_messages"), **claims.listed("texts")}
-    unknown = [
-        item for item in sorted(quoted) if item[1] not in elsewhere and not is_given(item[1], environment.default())
-    ]
-    assert not unknown, "\n".join(f"{line}: {text}" for line, text in unknown)
+	quoted = {(line, text) for line, text, _ in page.spans if claims.kind(text) == "message"}
+	elsewhere = {**claims.listed("other_messages"), **claims.listed("texts")}
+	unknown = [
+		item for item in sorted(quoted) if item[1] not in elsewhere and not is_given(item[1], environment.default())
+	]
+	assert not unknown, "\n".join(f"{line}: {text}" for line, text in unknown)
 
 
 @pytest.mark.parametrize("fence", [fence for fence in FENCES if fence.option("needs")], ids=place)
 def test_script_that_cannot_run_here(fence: Fence, oracles: dict[str, Oracle]) -> None:
-    assert oracles["snippets"].ask({"mode": "calls", "code": fence.text, "files": {}})["wrong"] == []
+	assert oracles["snippets"].ask({"mode": "calls", "code": fence.text, "files": {}})["wrong"] == []
 
 
 def test_what_is_wrong_is_noticed(oracles: dict[str, Oracle]) -> None:
-    ask = oracles["snippets"].ask
-    places = ["accelerate.Accelerator.prepare", "accelerate.Accelerator.prepaer", "torch.optim.AdamW(fuzed)"]
-    assert ask({"mode": "names", "places": places, "files": {}})["missing"] == places[1:]
-    calls = "from accelerate.utils import MegatronLMPlugin, Nothing\nMegatronLMPlugin(tp_degre=2)"
-    assert len(ask({"mode": "calls", "code": calls, "files": {}})["wrong"]) == 2
-    python = {"mode": "python", "name": "s", "code": "assert model is None", "processes": 2, "config": "", "files": {}}
-    assert ask(python)["error"]["type"] == "AssertionError"
-    command = ["accelerate", "launch", "--num_procesess", "2", "train.py"]
-    assert ask({"mode": "shell", "command": command, "files": {}})["verdict"] == "rejected"
-    assert not is_given("FSDP2 maping failed", environment.default())
+	ask = oracles["snippets"].ask
+	places = ["accelerate.Accelerator.prepare", "accelerate.Accelerator.prepaer", "torch.optim.AdamW(fuzed)"]
+	assert ask({"mode": "names", "places": places, "files": {}})["missing"] == places[1:]
+	calls = "from accelerate.utils import MegatronLMPlugin, Nothing\nMegatronLMPlugin(tp_degre=2)"
+	assert len(ask({"mode": "calls", "code": calls, "files": {}})["wrong"]) == 2
+	python = {"mode": "python", "name": "s", "code": "assert model is None", "processes": 2, "config": "", "files": {}}
+	assert ask(python)["error"]["type"] == "AssertionError"
+	command = ["accelerate", "launch", "--num_procesess", "2", "train.py"]
+	assert ask({"mode": "shell", "command": command, "files": {}})["verdict"] == "rejected"
+	assert not is_given("FSDP2 maping failed", environment.default())

@@ -11,7 +11,7 @@ from ..versions import covers
 from .source import Run, table, truth
 
 DEFAULT_CONFIG = (
-    "nothing else is read, unless this user has a default config file: accelerate launch reads it where none is given"
+	"nothing else is read, unless this user has a default config file: accelerate launch reads it where none is given"
 )
 TOP = ("mixed_precision", "gpu_ids", "debug", "machine_rank", "main_process_ip", "main_process_port")
 # Without these the command line would take something else than the file does.
@@ -19,143 +19,140 @@ TOLD_APART = ("mixed_precision", "num_processes", "use_cpu", "distributed_type")
 
 
 class Flags:
-    """The words of the command, and what they cannot say."""
+	"""The words of the command, and what they cannot say."""
 
-    def __init__(self, run: Run) -> None:
-        self.run, self.launch, self.options = run, run.launch, run.known.options
-        self.words: list[list[str]] = []
-        self.variables: list[str] = []
+	def __init__(self, run: Run) -> None:
+		self.run, self.launch, self.options = run, run.launch, run.known.options
+		self.words: list[list[str]] = []
+		self.variables: list[str] = []
 
-    def say(self, name: str, value: Any) -> None:
-        """Give an option a value, or note that it cannot have it."""
-        words = spelled(self.options[name], value)
-        if words is None:
-            self.run.about("lost", name, f"{write(value, 'yaml')} cannot be given on the command line")
-        elif words:
-            self.words.append(words)
+	def say(self, name: str, value: Any) -> None:
+		words = spelled(self.options[name], value)
+		if words is None:
+			self.run.about("lost", name, f"{write(value, 'yaml')} cannot be given on the command line")
+		elif words:
+			self.words.append(words)
 
-    def changed(self, name: str, why: str) -> None:
-        self.run.note("changed", name, why, name)
+	def changed(self, name: str, why: str) -> None:
+		self.run.note("changed", name, why, name)
 
-    def paradigm(self) -> None:
-        run, launch = self.run, self.launch
-        flag, cpu = table("surfaces", "flags").get(run.route), run.on("use_cpu")
-        if run.route == "multi_device" and launch.world == 1:
-            self.changed("distributed_type", "--multi_gpu wants two processes: one is started without torchrun")
-        elif flag or cpu:
-            self.words.append([f"--{flag or 'cpu'}"])
-        if flag and cpu:
-            run.note("same", "use_cpu", f"beside --{flag} it reaches no process", "use_cpu")
-        if run.route == "tpu":
-            self.words += [["--tpu_cluster"]] if run.value("tpu_use_cluster") is True else []
-            self.say("main_training_function", run.value("main_training_function"))
-        if launch.uses_parallelism and run.route == "fsdp" and run.fsdp2:
-            self.words.append(["--use_parallelism_config"])
+	def paradigm(self) -> None:
+		run, launch = self.run, self.launch
+		flag, cpu = table("surfaces", "flags").get(run.route), run.on("use_cpu")
+		if run.route == "multi_device" and launch.world == 1:
+			self.changed("distributed_type", "--multi_gpu wants two processes: one is started without torchrun")
+		elif flag or cpu:
+			self.words.append([f"--{flag or 'cpu'}"])
+		if flag and cpu:
+			run.note("same", "use_cpu", f"beside --{flag} it reaches no process", "use_cpu")
+		if run.route == "tpu":
+			self.words += [["--tpu_cluster"]] if run.value("tpu_use_cluster") is True else []
+			self.say("main_training_function", run.value("main_training_function"))
+		if launch.uses_parallelism and run.route == "fsdp" and run.fsdp2:
+			self.words.append(["--use_parallelism_config"])
 
-    def counts(self) -> None:
-        """How many processes and machines: what the command line takes for granted is not what a file does."""
-        run, launch = self.run, self.launch
-        world, machines = run.value("num_processes"), run.value("num_machines")
-        if world in (None, -1):
-            run.note("open", "num_processes", "give --num_processes, which the file leaves open too", "num_processes")
-        else:
-            # One process, whatever the number; the command line would start several.
-            one = run.route == "simple" and launch.distributed_type in ("NO", None) and not run.on("use_cpu")
-            if one and world != 1:
-                self.changed("num_processes", f"{world}: distributed_type NO starts one process, and so does 1")
-            self.say("num_processes", 1 if one else world)
-        if machines != 1:
-            self.say("num_machines", machines)
-            if not launch.given("machine_rank"):
-                self.say("machine_rank", run.value("machine_rank"))
+	def counts(self) -> None:
+		"""How many processes and machines: what the command line takes for granted is not what a file does."""
+		run, launch = self.run, self.launch
+		world, machines = run.value("num_processes"), run.value("num_machines")
+		if world in (None, -1):
+			run.note("open", "num_processes", "give --num_processes, which the file leaves open too", "num_processes")
+		else:
+			# One process, whatever the number; the command line would start several.
+			one = run.route == "simple" and launch.distributed_type in ("NO", None) and not run.on("use_cpu")
+			if one and world != 1:
+				self.changed("num_processes", f"{world}: distributed_type NO starts one process, and so does 1")
+			self.say("num_processes", 1 if one else world)
+		if machines != 1:
+			self.say("num_machines", machines)
+			if not launch.given("machine_rank"):
+				self.say("machine_rank", run.value("machine_rank"))
 
-    def given(self, name: str) -> None:
-        run, argument = self.run, self.launch.arguments.get(name)
-        if argument is None or argument.pointer is None or (name == "gpu_ids" and argument.value == "all"):
-            return
-        value, variable = argument.value, table("surfaces", "environment").get(name)
-        if name.startswith("parallelism_config_") and not (run.route == "fsdp" and run.fsdp2):
-            if value not in (None, 1):
-                run.about("lost", name, "the command line takes it with --use_fsdp and --fsdp_version 2 only")
-        elif variable and not self.works(name):
-            if value is not None:
-                self.variables.append(f"{variable}={shlex.quote(str(value))}")
-        elif name in self.options:
-            alone = name == "machine_rank" and run.value("num_machines") == 1
-            if name not in ("num_machines", "num_processes") and not alone:
-                self.say(name, value)
-        elif value is not None:
-            run.about("lost", name, "no flag sets it" + ("" if name.startswith("tpu_") else ", and nothing reads it"))
+	def given(self, name: str) -> None:
+		run, argument = self.run, self.launch.arguments.get(name)
+		if argument is None or argument.pointer is None or (name == "gpu_ids" and argument.value == "all"):
+			return
+		value, variable = argument.value, table("surfaces", "environment").get(name)
+		if name.startswith("parallelism_config_") and not (run.route == "fsdp" and run.fsdp2):
+			if value not in (None, 1):
+				run.about("lost", name, "the command line takes it with --use_fsdp and --fsdp_version 2 only")
+		elif variable and not self.works(name):
+			if value is not None:
+				self.variables.append(f"{variable}={shlex.quote(str(value))}")
+		elif name in self.options:
+			alone = name == "machine_rank" and run.value("num_machines") == 1
+			if name not in ("num_machines", "num_processes") and not alone:
+				self.say(name, value)
+		elif value is not None:
+			run.about("lost", name, "no flag sets it" + ("" if name.startswith("tpu_") else ", and nothing reads it"))
 
-    def works(self, name: str) -> bool:
-        """Tell whether there is a flag, and one that the library itself takes."""
-        spans = table("surfaces", "refused_flags").get(name)
-        return name in self.options and not (spans and covers(spans, self.run.release))
+	def works(self, name: str) -> bool:
+		spans = table("surfaces", "refused_flags").get(name)
+		return name in self.options and not (spans and covers(spans, self.run.release))
 
-    def unread(self) -> None:
-        """Keys at the top that the launcher does not take from a file, and what stands there for no flag at all."""
-        run = self.run
-        for key, value in run.first.data.items():
-            argument, flag = self.launch.arguments.get(str(key)), str(key) in self.options
-            if argument is not None and argument.pointer is None and flag:
-                if key not in TOLD_APART and value is not None and not same(value, argument.value):
-                    told = f"accelerate launch ignores it in a file ({write(argument.value, 'yaml')} takes effect)"
-                    run.note("open", key, f"{told}; give --{key} {write(value, 'yaml')} if it was meant", key)
-            elif argument is not None and str(key).startswith("tpu_") and not flag and value:
-                run.note("lost", key, "no flag sets it", key)
-        kind = self.launch.distributed_type
-        if run.route == "simple" and kind not in (*ROUTES, "NO", None) and not run.on("use_cpu"):
-            self.changed("distributed_type", f"no flag says {kind}: on a machine with GPUs it would be MULTI_GPU")
+	def unread(self) -> None:
+		"""Keys at the top that the launcher does not take from a file, and what stands there for no flag at all."""
+		run = self.run
+		for key, value in run.first.data.items():
+			argument, flag = self.launch.arguments.get(str(key)), str(key) in self.options
+			if argument is not None and argument.pointer is None and flag:
+				if key not in TOLD_APART and value is not None and not same(value, argument.value):
+					told = f"accelerate launch ignores it in a file ({write(argument.value, 'yaml')} takes effect)"
+					run.note("open", key, f"{told}; give --{key} {write(value, 'yaml')} if it was meant", key)
+			elif argument is not None and str(key).startswith("tpu_") and not flag and value:
+				run.note("lost", key, "no flag sets it", key)
+		kind = self.launch.distributed_type
+		if run.route == "simple" and kind not in (*ROUTES, "NO", None) and not run.on("use_cpu"):
+			self.changed("distributed_type", f"no flag says {kind}: on a machine with GPUs it would be MULTI_GPU")
 
 
 def to_flags(run: Run) -> str:
-    flags = Flags(run)
-    flags.paradigm()
-    flags.counts()
-    for name in TOP:
-        flags.given(name)
-    for block in run.known.cluster_fields:
-        if block != "parallelism_config" or run.launch.uses_parallelism:
-            for name in run.keys(block):
-                flags.given(name)
-    flags.unread()
-    run.note("same", "config_file", DEFAULT_CONFIG)
-    first = " ".join([*flags.variables, "accelerate launch"])
-    return " \\\n    ".join([first, *map(shlex.join, flags.words), run.script]) + "\n"
+	flags = Flags(run)
+	flags.paradigm()
+	flags.counts()
+	for name in TOP:
+		flags.given(name)
+	for block in run.known.cluster_fields:
+		if block != "parallelism_config" or run.launch.uses_parallelism:
+			for name in run.keys(block):
+				flags.given(name)
+	flags.unread()
+	run.note("same", "config_file", DEFAULT_CONFIG)
+	first = " ".join([*flags.variables, "accelerate launch"])
+	return " \\\n    ".join([first, *map(shlex.join, flags.words), run.script]) + "\n"
 
 
 def spelled(option: Option, value: Any) -> list[str] | None:
-    """The words that give an option a value; none where it has it anyway, None where they cannot."""
-    flag = option.flags[0] if option.flags[0].startswith("--") else option.flags[-1]
-    if option.action == "store_true":
-        return [flag] if truth(value) else []
-    if value is None:
-        return [] if option.default is None else None
-    if option.type == "bool":  # any text but the empty one is true
-        return [] if truth(value) is option.default else [flag, "true" if truth(value) else ""]
-    if isinstance(value, (list, tuple)) and "split(','" in (option.type or ""):
-        return [flag, ",".join(map(word, value))]
-    if isinstance(value, (dict, list)) or not fits(option, value):
-        return None
-    text = word(value)
-    if option.choices and text not in option.choices:
-        text = next((str(one) for one in option.choices if str(one).lower() == text.lower()), "")
-        return [flag, text] if text else None
-    return [f"{flag}={text}"] if text.startswith("-") else [flag, text]
+	"""The words that give an option a value; none where it has it anyway, None where they cannot."""
+	flag = option.flags[0] if option.flags[0].startswith("--") else option.flags[-1]
+	if option.action == "store_true":
+		return [flag] if truth(value) else []
+	if value is None:
+		return [] if option.default is None else None
+	if option.type == "bool":  # any text but the empty one is true
+		return [] if truth(value) is option.default else [flag, "true" if truth(value) else ""]
+	if isinstance(value, (list, tuple)) and "split(','" in (option.type or ""):
+		return [flag, ",".join(map(word, value))]
+	if isinstance(value, (dict, list)) or not fits(option, value):
+		return None
+	text = word(value)
+	if option.choices and text not in option.choices:
+		text = next((str(one) for one in option.choices if str(one).lower() == text.lower()), "")
+		return [flag, text] if text else None
+	return [f"{flag}={text}"] if text.startswith("-") else [flag, text]
 
 
 def fits(option: Option, value: Any) -> bool:
-    """Tell whether the parser can read the text of a value as a number, where it wants one."""
-    number = {"int": int, "float": float}.get(option.type or "")
-    if number is None or isinstance(value, bool):
-        return number is None
-    try:
-        number(str(value))
-    except ValueError:
-        return False
-    return True
+	"""Tell whether the parser can read the text of a value as a number, where it wants one."""
+	number = {"int": int, "float": float}.get(option.type or "")
+	if number is None or isinstance(value, bool):
+		return number is None
+	try:
+		number(str(value))
+	except ValueError:
+		return False
+	return True
 
 
 def word(value: Any) -> str:
-    """A value as Accelerate reads it from a variable."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+	return str(value).lower() if isinstance(value, bool) else str(value)

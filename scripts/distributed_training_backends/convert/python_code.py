@@ -11,117 +11,112 @@ from .source import Run, table
 
 
 def to_python(run: Run) -> str:
-    if not run.since(OLDEST):
-        raise BadConversionError(f"plugins of accelerate {run.release} take no names: {OLDEST} does")
-    if run.route in ("tpu", "tensor_parallel"):
-        raise BadConversionError(f"{run.launch.distributed_type} is started by the launcher only: no plugin says it")
-    text = Code(run).text()
-    beside(run)
-    unsaid(run)
-    return text
+	if not run.since(OLDEST):
+		raise BadConversionError(f"plugins of accelerate {run.release} take no names: {OLDEST} does")
+	if run.route in ("tpu", "tensor_parallel"):
+		raise BadConversionError(f"{run.launch.distributed_type} is started by the launcher only: no plugin says it")
+	text = Code(run).text()
+	beside(run)
+	unsaid(run)
+	return text
 
 
 class Code:
-    def __init__(self, run: Run) -> None:
-        self.run = run
-        self.names: set[str] = set()
-        self.lines: list[str] = []
+	def __init__(self, run: Run) -> None:
+		self.run = run
+		self.names: set[str] = set()
+		self.lines: list[str] = []
 
-    def text(self) -> str:
-        run, given = self.run, dict[str, Any]()
-        precision, steps = run.value("mixed_precision"), run.value("gradient_accumulation_steps")
-        if precision not in (None, "no", False):
-            given["mixed_precision"] = precision
-        if run.route == "simple" and run.on("use_cpu"):
-            given["cpu"] = True
-        if run.route == "deepspeed" and isinstance(steps, int) and steps != 1:
-            given["gradient_accumulation_steps"] = steps  # the launcher tells Accelerator too
-        plugins, known = dict(self.plugins()), parameters("Accelerator", run.release)
-        given |= {name: value for name, value in plugins.items() if name in known}
-        imports = [f"from accelerate.utils import {', '.join(sorted(self.names))}"] if self.names else []
-        head = [f"# start it with: {start(run)}", "from accelerate import Accelerator", *imports, ""]
-        return "\n".join([*head, *self.lines, f"accelerator = {call('Accelerator', given)}"]) + "\n"
+	def text(self) -> str:
+		run, given = self.run, dict[str, Any]()
+		precision, steps = run.value("mixed_precision"), run.value("gradient_accumulation_steps")
+		if precision not in (None, "no", False):
+			given["mixed_precision"] = precision
+		if run.route == "simple" and run.on("use_cpu"):
+			given["cpu"] = True
+		if run.route == "deepspeed" and isinstance(steps, int) and steps != 1:
+			given["gradient_accumulation_steps"] = steps  # the launcher tells Accelerator too
+		plugins, known = dict(self.plugins()), parameters("Accelerator", run.release)
+		given |= {name: value for name, value in plugins.items() if name in known}
+		imports = [f"from accelerate.utils import {', '.join(sorted(self.names))}"] if self.names else []
+		head = [f"# start it with: {start(run)}", "from accelerate import Accelerator", *imports, ""]
+		return "\n".join([*head, *self.lines, f"accelerator = {call('Accelerator', given)}"]) + "\n"
 
-    def make(self, name: str, row: Row, owner: str, **more: Name) -> Name:
-        self.names.add(owner)
-        self.lines.append(f"{name} = {call(owner, {**chosen(self.run, row, owner), **more})}")
-        return Name(name)
+	def make(self, name: str, row: Row, owner: str, **more: Name) -> Name:
+		self.names.add(owner)
+		self.lines.append(f"{name} = {call(owner, {**chosen(self.run, row, owner), **more})}")
+		return Name(name)
 
-    def plugins(self) -> Iterator[tuple[str, Name]]:
-        run, inner = self.run, dict(self.handlers())
-        for kind, row in rows():
-            parallel = kind == "parallelism" and run.launch.uses_parallelism
-            if kind == run.route or (kind == "dynamo" and run.compiled) or parallel:
-                more = inner if kind == "parallelism" else {}
-                yield row["argument"], self.make(row["argument"], row, row["class"], **more)
-        if owner := fp8_class(run):
-            self.make("recipe", table("plugins", "fp8"), owner)
-            yield "kwargs_handlers", Name("[recipe]")
+	def plugins(self) -> Iterator[tuple[str, Name]]:
+		run, inner = self.run, dict(self.handlers())
+		for kind, row in rows():
+			parallel = kind == "parallelism" and run.launch.uses_parallelism
+			if kind == run.route or (kind == "dynamo" and run.compiled) or parallel:
+				more = inner if kind == "parallelism" else {}
+				yield row["argument"], self.make(row["argument"], row, row["class"], **more)
+		if owner := fp8_class(run):
+			self.make("recipe", table("plugins", "fp8"), owner)
+			yield "kwargs_handlers", Name("[recipe]")
 
-    def handlers(self) -> Iterator[tuple[str, Name]]:
-        """Objects inside ParallelismConfig, where its sizes need them."""
-        for kind in ("cp", "sp"):
-            row, size = table("plugins", kind), self.run.value(f"parallelism_config_{kind}_size")
-            if isinstance(size, int) and size > 1 and parameters(row["class"], self.run.release):
-                yield row["argument"], self.make(row["argument"], row, row["class"])
+	def handlers(self) -> Iterator[tuple[str, Name]]:
+		for kind in ("cp", "sp"):
+			row, size = table("plugins", kind), self.run.value(f"parallelism_config_{kind}_size")
+			if isinstance(size, int) and size > 1 and parameters(row["class"], self.run.release):
+				yield row["argument"], self.make(row["argument"], row, row["class"])
 
 
 def fp8_class(run: Run) -> str:
-    """The recipe that the fp8 block is about, where there is one."""
-    found: str = table("plugins", "fp8", "classes").get(str(run.value("fp8_backend")).upper(), "")
-    return found if parameters(found, run.release) and str(run.value("mixed_precision")).lower() == "fp8" else ""
+	found: str = table("plugins", "fp8", "classes").get(str(run.value("fp8_backend")).upper(), "")
+	return found if parameters(found, run.release) and str(run.value("mixed_precision")).lower() == "fp8" else ""
 
 
 def chosen(run: Run, row: Row, owner: str) -> dict[str, Any]:
-    """The arguments that have to be said: what the file gives, and what the launcher takes but the class does not."""
-    launch, unset = run.launch, sources(owner, run.release)
-    options: dict[str, Any] = {}
-    effective = {option: run.value(option) for option in launch.arguments}
-    for field in parameters(owner, run.release):
-        option = option_of(row, field)
-        old = row.get("old", {}).get(option, "")
-        old = old if old in run.known.options else ""
-        value = run.value(old if launch.given(old) else option)
-        if value is None or not applies(row, field, effective, 2 if run.fsdp2 else 1):
-            continue
-        known = unset[field] if field in unset and unset[field].known else None
-        differs = known is not None and (known.otherwise is None or not same(value, known.otherwise))
-        if launch.given(option) or launch.given(old) or differs:
-            options[option] = value
-    return class_arguments(row, options, run.release, owner)
+	"""The arguments that have to be said: what the file gives, and what the launcher takes but the class does not."""
+	launch, unset = run.launch, sources(owner, run.release)
+	options: dict[str, Any] = {}
+	effective = {option: run.value(option) for option in launch.arguments}
+	for field in parameters(owner, run.release):
+		option = option_of(row, field)
+		old = row.get("old", {}).get(option, "")
+		old = old if old in run.known.options else ""
+		value = run.value(old if launch.given(old) else option)
+		if value is None or not applies(row, field, effective, 2 if run.fsdp2 else 1):
+			continue
+		known = unset[field] if field in unset and unset[field].known else None
+		differs = known is not None and (known.otherwise is None or not same(value, known.otherwise))
+		if launch.given(option) or launch.given(old) or differs:
+			options[option] = value
+	return class_arguments(row, options, run.release, owner)
 
 
 def start(run: Run) -> str:
-    """The command that starts as many processes as the file."""
-    machines, world, script = run.value("num_machines"), run.launch.world, run.script
-    rank, ip, port = map(run.value, ("machine_rank", "main_process_ip", "main_process_port"))
-    if run.route == "simple":
-        hosts = run.value("mpirun_hostfile")
-        return f"mpirun -n {world or 'N'} --hostfile {hosts} python {script}" if hosts else f"python {script}"
-    if not isinstance(machines, int) or machines < 2:
-        return f"torchrun --nproc_per_node {world or 'N'} {f'--master_port {port} ' if port else ''}{script}"
-    each = f"--nnodes {machines} --nproc_per_node {world // machines if world else 'N'} --node_rank {rank or 0}"
-    return f"torchrun {each} --master_addr {ip or 'ADDRESS'} --master_port {port or 29500} {script}"
+	machines, world, script = run.value("num_machines"), run.launch.world, run.script
+	rank, ip, port = map(run.value, ("machine_rank", "main_process_ip", "main_process_port"))
+	if run.route == "simple":
+		hosts = run.value("mpirun_hostfile")
+		return f"mpirun -n {world or 'N'} --hostfile {hosts} python {script}" if hosts else f"python {script}"
+	if not isinstance(machines, int) or machines < 2:
+		return f"torchrun --nproc_per_node {world or 'N'} {f'--master_port {port} ' if port else ''}{script}"
+	each = f"--nnodes {machines} --nproc_per_node {world // machines if world else 'N'} --node_rank {rank or 0}"
+	return f"torchrun {each} --master_addr {ip or 'ADDRESS'} --master_port {port or 29500} {script}"
 
 
 def beside(run: Run) -> None:
-    """What the launcher does before the script runs."""
-    run.note("open", "num_processes", f"the script does not start processes: {start(run)}")
-    for name in ("gpu_ids", "debug"):
-        value, variable = run.value(name), table("surfaces", "environment")[name]
-        if run.launch.given(name) and value not in (None, False, "all"):
-            run.note("open", name, f"no argument says it: export {variable}={str(value).lower()}", name)
+	run.note("open", "num_processes", f"the script does not start processes: {start(run)}")
+	for name in ("gpu_ids", "debug"):
+		value, variable = run.value(name), table("surfaces", "environment")[name]
+		if run.launch.given(name) and value not in (None, False, "all"):
+			run.note("open", name, f"no argument says it: export {variable}={str(value).lower()}", name)
 
 
 def unsaid(run: Run) -> None:
-    """Entries of blocks that no argument of the plugin says."""
-    classes = [*((row["class"], row) for _, row in rows()), (fp8_class(run), table("plugins", "fp8"))]
-    said = {option_of(row, field) for owner, row in classes for field in parameters(owner, run.release)}
-    said |= {old for _, row in rows() for old in row.get("old", {}).values()}
-    said |= {"dynamo_backend", "fp8_backend", "mixed_precision", "mpirun_hostfile"}
-    for name, found in run.launch.arguments.items():
-        if found.pointer is None or len(found.pointer) < 2 or name in said or found.value in (None, False, "no"):
-            continue
-        alone = name.startswith("deepspeed_") and run.value("num_machines") in (None, 1)
-        if not alone and (run.compiled or not name.startswith("dynamo_")):
-            run.note("lost", name, "no argument of a plugin says it", *found.pointer)
+	classes = [*((row["class"], row) for _, row in rows()), (fp8_class(run), table("plugins", "fp8"))]
+	said = {option_of(row, field) for owner, row in classes for field in parameters(owner, run.release)}
+	said |= {old for _, row in rows() for old in row.get("old", {}).values()}
+	said |= {"dynamo_backend", "fp8_backend", "mixed_precision", "mpirun_hostfile"}
+	for name, found in run.launch.arguments.items():
+		if found.pointer is None or len(found.pointer) < 2 or name in said or found.value in (None, False, "no"):
+			continue
+		alone = name.startswith("deepspeed_") and run.value("num_machines") in (None, 1)
+		if not alone and (run.compiled or not name.startswith("dynamo_")):
+			run.note("lost", name, "no argument of a plugin says it", *found.pointer)

@@ -20,95 +20,94 @@ DEEPSPEED_FILE = "ds_config.json"
 SCRIPT = "train.py"
 IN_PLACE = ("fsdp2", "fsdp", "deepspeed")
 TO: dict[str, Callable[[Run], str]] = {
-    "fsdp2": lambda run: to_fsdp(run) if run.route == "deepspeed" else to_fsdp2(run),
-    "fsdp": to_fsdp,
-    "deepspeed": to_deepspeed,
-    "launch": to_flags,
-    "python": to_python,
-    "trainer": to_trainer,
-    "accelerate": lambda run: run.first.text,
+	"fsdp2": lambda run: to_fsdp(run) if run.route == "deepspeed" else to_fsdp2(run),
+	"fsdp": to_fsdp,
+	"deepspeed": to_deepspeed,
+	"launch": to_flags,
+	"python": to_python,
+	"trainer": to_trainer,
+	"accelerate": lambda run: run.first.text,
 }
 
 
 class Given(NamedTuple):
-    """What was given: the document that is converted, and those that go with it."""
+	"""What was given: the document that is converted, and those that go with it."""
 
-    main: Document
-    config: Document | None = None
+	main: Document
+	config: Document | None = None
 
 
 def main_of(documents: Sequence[Document]) -> Given:
-    """The one document that says how the run is launched: a command counts more than the config that it may take."""
-    found = {kind: [one for one in documents if one.kind == kind] for kind in ("launch", "python", "accelerate")}
-    config = found["accelerate"]
-    mains = found["launch"] or found["python"] or config or documents
-    if len(mains) != 1 or len(config) > 1:
-        names = ", ".join(one.path for one in (mains if len(mains) > 1 else config)[:3])
-        raise BadConversionError("one run is converted at a time" + (f", not {names}" if names else ""))
-    return Given(mains[0], config[0] if config else None)
+	"""The one document that says how the run is launched: a command counts more than the config that it may take."""
+	found = {kind: [one for one in documents if one.kind == kind] for kind in ("launch", "python", "accelerate")}
+	config = found["accelerate"]
+	mains = found["launch"] or found["python"] or config or documents
+	if len(mains) != 1 or len(config) > 1:
+		names = ", ".join(one.path for one in (mains if len(mains) > 1 else config)[:3])
+		raise BadConversionError("one run is converted at a time" + (f", not {names}" if names else ""))
+	return Given(mains[0], config[0] if config else None)
 
 
 def convert(
-    given: Given, find: Callable[[Document], Document | None], to: str, options: Options, script: str = ""
+	given: Given, find: Callable[[Document], Document | None], to: str, options: Options, script: str = ""
 ) -> ConvertReport:
-    """Convert a document; `find` gives the DeepSpeed file that a config names. Raises BadConversionError."""
-    if to not in TARGETS:
-        raise BadConversionError(f"there is no target {to!r}; there are {', '.join(TARGETS)}")
-    main, targets = given.main, options.targets
-    hub, notes = hub_of(given, options)
-    script = script or (from_launch.script_in(main, targets.accelerate) if main.kind == "launch" else "")
-    companion = main if main.kind == "deepspeed" else find(hub)
-    run = Run(hub, companion, targets, options.context, script or SCRIPT)
-    text, in_place = TO[to](run), to in IN_PLACE
-    made = run.notes if hub is main else [note._replace(line=None) for note in run.notes]
-    return ConvertReport(
-        targets,
-        main.path,
-        main.kind,
-        to,
-        "unchanged" if text == main.text else "converted",
-        text,
-        hub.text if in_place else "",
-        "accelerate" if in_place else to,
-        in_place and hub is main,
-        (*notes, *made),
-    )
+	"""Convert a document; `find` gives the DeepSpeed file that a config names. Raises BadConversionError."""
+	if to not in TARGETS:
+		raise BadConversionError(f"there is no target {to!r}; there are {', '.join(TARGETS)}")
+	main, targets = given.main, options.targets
+	hub, notes = hub_of(given, options)
+	script = script or (from_launch.script_in(main, targets.accelerate) if main.kind == "launch" else "")
+	companion = main if main.kind == "deepspeed" else find(hub)
+	run = Run(hub, companion, targets, options.context, script or SCRIPT)
+	text, in_place = TO[to](run), to in IN_PLACE
+	made = run.notes if hub is main else [note._replace(line=None) for note in run.notes]
+	return ConvertReport(
+		targets,
+		main.path,
+		main.kind,
+		to,
+		"unchanged" if text == main.text else "converted",
+		text,
+		hub.text if in_place else "",
+		"accelerate" if in_place else to,
+		in_place and hub is main,
+		(*notes, *made),
+	)
 
 
 def hub_of(given: Given, options: Options) -> tuple[Document, tuple[Note, ...]]:
-    """The config file of Accelerate that says what a document says, and notes."""
-    main = given.main
-    if main.kind == "accelerate":
-        return (main if not main.begin else reread(main, written(main.data, "yaml"))), ()
-    if main.kind == "deepspeed":
-        block = {"deepspeed_config_file": main.path if main.path != "<text>" else DEEPSPEED_FILE}
-        return fresh(main, {"distributed_type": "DEEPSPEED", "deepspeed_config": block}), ()
-    if main.kind == "launch":
-        return from_launch.to_config(main, given.config, options.targets.accelerate)
-    if main.kind == "python":
-        return from_python.to_config(main, options.targets)
-    raise BadConversionError(f"{main.path} is of the kind {main.kind}, which is no run")
+	main = given.main
+	if main.kind == "accelerate":
+		return (main if not main.begin else reread(main, written(main.data, "yaml"))), ()
+	if main.kind == "deepspeed":
+		block = {"deepspeed_config_file": main.path if main.path != "<text>" else DEEPSPEED_FILE}
+		return fresh(main, {"distributed_type": "DEEPSPEED", "deepspeed_config": block}), ()
+	if main.kind == "launch":
+		return from_launch.to_config(main, given.config, options.targets.accelerate)
+	if main.kind == "python":
+		return from_python.to_config(main, options.targets)
+	raise BadConversionError(f"{main.path} is of the kind {main.kind}, which is no run")
 
 
 # --- what the validator says ---------------------------------------------------------------------------------
 
 
 def refused(report: Report, documents: Sequence[Document], to: str) -> ConvertReport:
-    """Why nothing was converted."""
-    unreadable = report.exit_code == 2
-    least = Severity.INFO if unreadable else Severity.ERROR
-    found = [(file, one) for file in report.files for one in file.findings if one.severity.rank <= least.rank]
-    bad = tuple((file.path, one) for file, one in found if file.verdict == "unreadable" or not unreadable)
-    main = next((one for one in documents if one.kind != "deepspeed"), documents[0] if documents else None)
-    path = main.path if main else next((file.path for file in report.files), "")
-    verdict = "unreadable" if unreadable else "rejected"
-    kind = main.kind if main else None
-    return ConvertReport(report.targets, path, kind, to, verdict, findings=bad)  # type: ignore[arg-type]
+	"""Why nothing was converted."""
+	unreadable = report.exit_code == 2
+	least = Severity.INFO if unreadable else Severity.ERROR
+	found = [(file, one) for file in report.files for one in file.findings if one.severity.rank <= least.rank]
+	bad = tuple((file.path, one) for file, one in found if file.verdict == "unreadable" or not unreadable)
+	main = next((one for one in documents if one.kind != "deepspeed"), documents[0] if documents else None)
+	path = main.path if main else next((file.path for file in report.files), "")
+	verdict = "unreadable" if unreadable else "rejected"
+	kind = main.kind if main else None
+	return ConvertReport(report.targets, path, kind, to, verdict, findings=bad)  # type: ignore[arg-type]
 
 
 def checked(done: ConvertReport, before: Report, after: Report) -> ConvertReport:
-    """Tell what the validator finds in the result that it did not find in the input."""
-    old = {(one.code, one.message) for file in before.files for one in file.findings}
-    found = [one for file in after.files for one in file.findings if one.severity is not Severity.INFO]
-    new = [Note("check", one.code, one.message) for one in found if (one.code, one.message) not in old]
-    return done._replace(notes=ordered([*done.notes, *new]))
+	"""Tell what the validator finds in the result that it did not find in the input."""
+	old = {(one.code, one.message) for file in before.files for one in file.findings}
+	found = [one for file in after.files for one in file.findings if one.severity is not Severity.INFO]
+	new = [Note("check", one.code, one.message) for one in found if (one.code, one.message) not in old]
+	return done._replace(notes=ordered([*done.notes, *new]))

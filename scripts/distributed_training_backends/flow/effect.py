@@ -7,29 +7,29 @@ ON = ("true", "yes", "on")
 
 
 def normal(value: object) -> object:
-    """Bring spellings of the same thing together: off and absent, on, numbers, texts in any case."""
-    if value is None or value is False or value == [] or value == {}:
-        return None
-    if value is True:
-        return True
-    if isinstance(value, (int, float)):
-        return float(value)
-    text = str(value).strip().lower()
-    if text in OFF:
-        return None
-    if text in ON:
-        return True
-    try:
-        return float(text)
-    except ValueError:
-        return text
+	"""Bring spellings of the same thing together: off and absent, on, numbers, texts in any case."""
+	if value is None or value is False or value == [] or value == {}:
+		return None
+	if value is True:
+		return True
+	if isinstance(value, (int, float)):
+		return float(value)
+	text = str(value).strip().lower()
+	if text in OFF:
+		return None
+	if text in ON:
+		return True
+	try:
+		return float(text)
+	except ValueError:
+		return text
 
 
 def same(one: object, other: object) -> bool:
-    return bool(normal(one) == normal(other))
+	return bool(normal(one) == normal(other))
 
 
 def default_of_option(option: str, release: str) -> object:
-    """What an option is without being set: in this release, or else where it was known last."""
-    known = knowledge.for_release(release).options.get(option)
-    return known.default if known is not None else knowledge.last_default(option)
+	"""What an option is without being set: in this release, or else where it was known last."""
+	known = knowledge.for_release(release).options.get(option)
+	return known.default if known is not None else knowledge.last_default(option)

@@ -20,158 +20,158 @@ NAMES: Mapping[str, Surface] = {"launch": "command line", "environment": "enviro
 
 
 class Call(NamedTuple):
-    """A constructor as the script calls it: its arguments that are known, each as a setting; more if it is `open`."""
+	"""A constructor as the script calls it: its arguments that are known, each as a setting; more if it is `open`."""
 
-    name: str
-    arguments: Mapping[str, Setting]
-    place: Place | None
-    open: bool = False
+	name: str
+	arguments: Mapping[str, Setting]
+	place: Place | None
+	open: bool = False
 
 
 class Run(NamedTuple):
-    """Everything that is known of a run. `calls` are by the name of the class."""
+	"""Everything that is known of a run. `calls` are by the name of the class."""
 
-    launch: Launch
-    environment: Mapping[str, Setting] = {}
-    calls: Mapping[str, Call] = {}
-    deepspeed: Document | None = None
+	launch: Launch
+	environment: Mapping[str, Setting] = {}
+	calls: Mapping[str, Call] = {}
+	deepspeed: Document | None = None
 
-    @property
-    def release(self) -> str:
-        return self.launch.release
+	@property
+	def release(self) -> str:
+		return self.launch.release
 
-    def covers(self, spans: str) -> bool:
-        return covers(spans, self.release)
+	def covers(self, spans: str) -> bool:
+		return covers(spans, self.release)
 
-    def table(self, section: str) -> Any:
-        return load_json("effective.json")[section]
+	def table(self, section: str) -> Any:
+		return load_json("effective.json")[section]
 
 
 def place_of(document: Document, pointer: Pointer) -> Place:
-    return document.place(At(document, pointer, "value"))
+	return document.place(At(document, pointer, "value"))
 
 
 def setting_at(name: str, value: Any, document: Document, pointer: Pointer) -> Setting:
-    found = Setting(name, value, NAMES.get(document.kind, "file"), place_of(document, pointer), (), "set")
-    if value is OPEN:
-        return found._replace(value=f"known at run time: {(document.raw(*pointer) or '')[:MOST]}", state="open")
-    return found
+	found = Setting(name, value, NAMES.get(document.kind, "file"), place_of(document, pointer), (), "set")
+	if value is OPEN:
+		return found._replace(value=f"known at run time: {(document.raw(*pointer) or '')[:MOST]}", state="open")
+	return found
 
 
 def runs_deepspeed(launch: Launch) -> bool:
-    try:
-        return launch.deepspeed_runner
-    except OpenValueError:
-        return launch.route == "deepspeed"
+	try:
+		return launch.deepspeed_runner
+	except OpenValueError:
+		return launch.route == "deepspeed"
 
 
 def elastic(launch: Launch) -> bool:
-    return launch.route in ELASTIC_ROUTES or (launch.route == "deepspeed" and not runs_deepspeed(launch))
+	return launch.route in ELASTIC_ROUTES or (launch.route == "deepspeed" and not runs_deepspeed(launch))
 
 
 def variables_given(documents: list[Document]) -> dict[str, Setting]:
-    """The user's own environment; assignments before the command count more than a file of them."""
-    found: dict[str, Setting] = {}
-    for document in sorted(documents, key=lambda one: one.kind == "launch"):
-        base: Pointer = ("environment",) if document.kind == "launch" else ()
-        given = document.get(*base)
-        for name, value in given.items() if isinstance(given, dict) else ():
-            setting = setting_at(f"variable.{name}", value, document, (*base, name))._replace(surface="environment")
-            beaten = found[name].beaten("assigned again before the command") if name in found else ()
-            found[name] = setting._replace(losers=beaten)
-    return found
+	"""The user's own environment; assignments before the command count more than a file of them."""
+	found: dict[str, Setting] = {}
+	for document in sorted(documents, key=lambda one: one.kind == "launch"):
+		base: Pointer = ("environment",) if document.kind == "launch" else ()
+		given = document.get(*base)
+		for name, value in given.items() if isinstance(given, dict) else ():
+			setting = setting_at(f"variable.{name}", value, document, (*base, name))._replace(surface="environment")
+			beaten = found[name].beaten("assigned again before the command") if name in found else ()
+			found[name] = setting._replace(losers=beaten)
+	return found
 
 
 def calls_of(document: Document) -> dict[str, Call]:
-    """The constructors that make up the accelerator: the last `Accelerator`, and what is handed to it.
+	"""The constructors that make up the accelerator: the last `Accelerator`, and what is handed to it.
 
-    Where the script hands over what cannot be followed, the last call of each class is taken.
-    """
-    calls = document.get("calls") or []
-    last = {call["name"]: number for number, call in enumerate(calls)}
-    if "Accelerator" in last:
-        main = calls[last["Accelerator"]]
-        handed = {calls[number]["name"]: number for number in made(calls, last["Accelerator"])}
-        last = last | handed if main.get("open") or OPEN in main["arguments"].values() else handed
-    return {name: call_at(document, number) for name, number in last.items()}
+	Where the script hands over what cannot be followed, the last call of each class is taken.
+	"""
+	calls = document.get("calls") or []
+	last = {call["name"]: number for number, call in enumerate(calls)}
+	if "Accelerator" in last:
+		main = calls[last["Accelerator"]]
+		handed = {calls[number]["name"]: number for number in made(calls, last["Accelerator"])}
+		last = last | handed if main.get("open") or OPEN in main["arguments"].values() else handed
+	return {name: call_at(document, number) for name, number in last.items()}
 
 
 def made(calls: Sequence[Mapping[str, Any]], number: int) -> Iterator[int]:
-    yield number
-    for value in [*calls[number]["arguments"].values(), *calls[number].get("positional", ())]:
-        for item in value if type(value) is list else [value]:
-            if isinstance(item, Made) and item.call < number:
-                yield from made(calls, item.call)
+	yield number
+	for value in [*calls[number]["arguments"].values(), *calls[number].get("positional", ())]:
+		for item in value if type(value) is list else [value]:
+			if isinstance(item, Made) and item.call < number:
+				yield from made(calls, item.call)
 
 
 def call_at(document: Document, number: int) -> Call:
-    call, at = document.data["calls"][number], ("calls", number)
-    given = {name: value for name, value in call["arguments"].items() if not isinstance(value, Made)}
-    arguments = {name: setting_at(name, value, document, (*at, "arguments", name)) for name, value in given.items()}
-    more = bool(call.get("open") or call.get("positional"))
-    return Call(call["name"], arguments, place_of(document, at), more)
+	call, at = document.data["calls"][number], ("calls", number)
+	given = {name: value for name, value in call["arguments"].items() if not isinstance(value, Made)}
+	arguments = {name: setting_at(name, value, document, (*at, "arguments", name)) for name, value in given.items()}
+	more = bool(call.get("open") or call.get("positional"))
+	return Call(call["name"], arguments, place_of(document, at), more)
 
 
 def arguments(run: Run) -> dict[str, Setting]:
-    launch = run.launch
-    found = {name: argument(launch, name, arg) for name, arg in launch.arguments.items()}
-    for name, lost in beaten(launch):
-        found[name] = found[name]._replace(losers=(*found[name].losers, lost))
-    found |= threads(run, found)
-    return {name: setting._replace(reader=reader(launch, name)) for name, setting in found.items()}
+	launch = run.launch
+	found = {name: argument(launch, name, arg) for name, arg in launch.arguments.items()}
+	for name, lost in beaten(launch):
+		found[name] = found[name]._replace(losers=(*found[name].losers, lost))
+	found |= threads(run, found)
+	return {name: setting._replace(reader=reader(launch, name)) for name, setting in found.items()}
 
 
 def reader(launch: Launch, name: str) -> str:
-    with suppress(OpenValueError):
-        if not is_read(launch, name):
-            return ""
-    return LAUNCHERS[launch.route][0]
+	with suppress(OpenValueError):
+		if not is_read(launch, name):
+			return ""
+	return LAUNCHERS[launch.route][0]
 
 
 def argument(launch: Launch, name: str, arg: Arg) -> Setting:
-    title = f"argument.{name}"
-    if name == "num_processes" and arg.value in (None, -1):
-        return Setting(title, "as the launch command says, or as there are devices", state="open")
-    if arg.pointer is not None:
-        return setting_at(title, arg.value, arg.document or launch.document, arg.pointer)
-    if arg.value is OPEN:
-        return Setting(title, "as there are devices", state="open")
-    given = getattr(launch.context, name, None) is not None
-    return Setting(title, arg.value, "command line" if given else "default", state="set" if given else "default")
+	title = f"argument.{name}"
+	if name == "num_processes" and arg.value in (None, -1):
+		return Setting(title, "as the launch command says, or as there are devices", state="open")
+	if arg.pointer is not None:
+		return setting_at(title, arg.value, arg.document or launch.document, arg.pointer)
+	if arg.value is OPEN:
+		return Setting(title, "as there are devices", state="open")
+	given = getattr(launch.context, name, None) is not None
+	return Setting(title, arg.value, "command line" if given else "default", state="set" if given else "default")
 
 
 def beaten(launch: Launch) -> Iterator[tuple[str, Loser]]:
-    """What the config says of arguments that have their value from somewhere else."""
-    document = launch.document
-    blocks = document.data if document.kind == "accelerate" and isinstance(document.data, dict) else {}
-    for key, value in blocks.items():
-        entries = value.items() if isinstance(value, dict) else [(None, value)]
-        for inner, item in entries:
-            name = str(key) if inner is None else destination(str(key), str(inner), launch.release)
-            pointer: Pointer = (key,) if inner is None else (key, inner)
-            arg = launch.arguments.get(name)
-            merged = inner is None or knowledge.for_release(launch.release).merges(str(key))
-            if merged and arg is not None and (arg.pointer != pointer or arg.document not in (None, document)):
-                yield name, Loser("file", item, place_of(document, pointer), why_beaten(launch, name, arg))
+	"""What the config says of arguments that have their value from somewhere else."""
+	document = launch.document
+	blocks = document.data if document.kind == "accelerate" and isinstance(document.data, dict) else {}
+	for key, value in blocks.items():
+		entries = value.items() if isinstance(value, dict) else [(None, value)]
+		for inner, item in entries:
+			name = str(key) if inner is None else destination(str(key), str(inner), launch.release)
+			pointer: Pointer = (key,) if inner is None else (key, inner)
+			arg = launch.arguments.get(name)
+			merged = inner is None or knowledge.for_release(launch.release).merges(str(key))
+			if merged and arg is not None and (arg.pointer != pointer or arg.document not in (None, document)):
+				yield name, Loser("file", item, place_of(document, pointer), why_beaten(launch, name, arg))
 
 
 def why_beaten(launch: Launch, name: str, arg: Arg) -> str:
-    if getattr(launch.context, name, None) is not None or arg.document not in (None, launch.document):
-        return "the command line counts more"
-    if arg.pointer is not None:
-        return "another entry of the config sets the same argument"
-    return "the option has its own default, which a file cannot change"
+	if getattr(launch.context, name, None) is not None or arg.document not in (None, launch.document):
+		return "the command line counts more"
+	if arg.pointer is not None:
+		return "another entry of the config sets the same argument"
+	return "the option has its own default, which a file cannot change"
 
 
 def threads(run: Run, found: Mapping[str, Setting]) -> dict[str, Setting]:
-    """`num_cpu_threads_per_process`, which the launcher makes up: OMP_NUM_THREADS since 0.30.1, or a share of cores."""
-    name = "num_cpu_threads_per_process"
-    given, variable = found[name], run.environment.get("OMP_NUM_THREADS")
-    if given.value is not None:
-        return {}
-    if variable is not None and in_span(run.release, "0.30.1", None):
-        known = variable.value
-        return {name: variable.becomes(int(known) if str(known).isdecimal() else known, given.name)}
-    if found.get("use_cpu", found["cpu"]).value and variable is None:
-        return {name: given._replace(value="the machine's cores shared out among the processes", state="open")}
-    return {name: given.becomes(1)._replace(surface="launcher")}
+	"""`num_cpu_threads_per_process`, which the launcher makes up: OMP_NUM_THREADS since 0.30.1, or a share of cores."""
+	name = "num_cpu_threads_per_process"
+	given, variable = found[name], run.environment.get("OMP_NUM_THREADS")
+	if given.value is not None:
+		return {}
+	if variable is not None and in_span(run.release, "0.30.1", None):
+		known = variable.value
+		return {name: variable.becomes(int(known) if str(known).isdecimal() else known, given.name)}
+	if found.get("use_cpu", found["cpu"]).value and variable is None:
+		return {name: given._replace(value="the machine's cores shared out among the processes", state="open")}
+	return {name: given.becomes(1)._replace(surface="launcher")}

@@ -18,7 +18,7 @@ from .trainer import deepspeed_of
 
 # Rules about single settings, which what is open beside them does not touch.
 SINGLE = frozenset(f"TRN0{number}" for number in (10, 14, 20, 21, 22)) | frozenset(
-    f"DSP0{number:02}" for number in (4, 5, 6, 7, 8, 10, 11)
+	f"DSP0{number:02}" for number in (4, 5, 6, 7, 8, 10, 11)
 )
 # A script has rules of its own for names, and takes objects where a file cannot.
 NEVER = frozenset({"TRN011", "TRN012"})
@@ -27,125 +27,125 @@ NAMES = ("TRN010", "TRN013", "TRN014")
 
 
 class Part(NamedTuple):
-    """The inputs of one run of the rules, and the codes that it may give."""
+	"""The inputs of one run of the rules, and the codes that it may give."""
 
-    inputs: dict[str, Any]
-    single: bool
-    left_out: tuple[str, ...] = ()
+	inputs: dict[str, Any]
+	single: bool
+	left_out: tuple[str, ...] = ()
 
-    def gives(self, code: str) -> bool:
-        return (code in SINGLE) is self.single and code not in NEVER and not code.startswith(self.left_out)
+	def gives(self, code: str) -> bool:
+		return (code in SINGLE) is self.single and code not in NEVER and not code.startswith(self.left_out)
 
 
 class Partly(dict[Any, Any]):
-    """A mapping of which something is open: values that are OPEN, and with `open` keys that are not seen."""
+	"""A mapping of which something is open: values that are OPEN, and with `open` keys that are not seen."""
 
-    def __init__(self, known: dict[Any, Any], open_: bool = False) -> None:
-        super().__init__(known)
-        self.open = open_
+	def __init__(self, known: dict[Any, Any], open_: bool = False) -> None:
+		super().__init__(known)
+		self.open = open_
 
-    def _checked(self, key: Any) -> None:
-        if super().get(key) is OPEN or (self.open and not super().__contains__(key)):
-            raise OpenValueError
+	def _checked(self, key: Any) -> None:
+		if super().get(key) is OPEN or (self.open and not super().__contains__(key)):
+			raise OpenValueError
 
-    def __getitem__(self, key: Any) -> Any:
-        self._checked(key)
-        return super().__getitem__(key)
+	def __getitem__(self, key: Any) -> Any:
+		self._checked(key)
+		return super().__getitem__(key)
 
-    def get(self, key: Any, default: Any = None) -> Any:
-        self._checked(key)
-        return super().get(key, default)
+	def get(self, key: Any, default: Any = None) -> Any:
+		self._checked(key)
+		return super().get(key, default)
 
-    def __contains__(self, key: object) -> bool:
-        there = super().__contains__(key)
-        if self.open and not there:
-            raise OpenValueError
-        return there
+	def __contains__(self, key: object) -> bool:
+		there = super().__contains__(key)
+		if self.open and not there:
+			raise OpenValueError
+		return there
 
-    def values(self) -> Any:
-        if self.open or any(value is OPEN for value in super().values()):
-            raise OpenValueError
-        return super().values()
+	def values(self) -> Any:
+		if self.open or any(value is OPEN for value in super().values()):
+			raise OpenValueError
+		return super().values()
 
-    def items(self) -> Any:
-        self.values()
-        return super().items()
+	def items(self) -> Any:
+		self.values()
+		return super().items()
 
 
 def script_parts(script: Script) -> Iterator[Part]:
-    """The parts of a script: arguments of the Trainer, and DeepSpeed settings that a plugin gets as a mapping."""
-    for call in script.calls:
-        if call.module != "accelerate":
-            yield from trainer_parts(call, script.targets, script.context)
-        elif call.name == "DeepSpeedPlugin" and isinstance(call.given.get("hf_ds_config"), dict):
-            yield from plugin_parts(call, script)
+	"""The parts of a script: arguments of the Trainer, and DeepSpeed settings that a plugin gets as a mapping."""
+	for call in script.calls:
+		if call.module != "accelerate":
+			yield from trainer_parts(call, script.targets, script.context)
+		elif call.name == "DeepSpeedPlugin" and isinstance(call.given.get("hf_ds_config"), dict):
+			yield from plugin_parts(call, script)
 
 
 def trainer_parts(call: Call, targets: Targets, context: Context) -> Iterator[Part]:
-    """The arguments of one call. Classes derived from TrainingArguments have more of them, and other defaults."""
-    derived = call.name != "TrainingArguments"
-    base = ("calls", call.place, "arguments")
-    left_out = NAMES if derived else ()
-    if not isinstance(call.given.get("parallelism_config"), dict):
-        left_out = (*left_out, "TRN036")
-    for single in (True, False):
-        part = part_of(call, base, "trainer", single, call.open or derived)
-        inputs: dict[str, Any] = {"trainer": part}
-        if not single and isinstance(call.given.get("deepspeed"), dict):
-            with suppress(OpenValueError):
-                inputs["deepspeed"] = deepspeed_of(part, None, targets, context)
-        yield Part(inputs, single, left_out)
-    if isinstance(call.given.get("deepspeed"), dict):
-        settings = part_of(call, (*base, "deepspeed"), "deepspeed", True, False)
-        yield Part({"deepspeed": DeepSpeedFile(settings, "trainer", targets, context)}, True)
+	"""The arguments of one call. Classes derived from TrainingArguments have more of them, and other defaults."""
+	derived = call.name != "TrainingArguments"
+	base = ("calls", call.place, "arguments")
+	left_out = NAMES if derived else ()
+	if not isinstance(call.given.get("parallelism_config"), dict):
+		left_out = (*left_out, "TRN036")
+	for single in (True, False):
+		part = part_of(call, base, "trainer", single, call.open or derived)
+		inputs: dict[str, Any] = {"trainer": part}
+		if not single and isinstance(call.given.get("deepspeed"), dict):
+			with suppress(OpenValueError):
+				inputs["deepspeed"] = deepspeed_of(part, None, targets, context)
+		yield Part(inputs, single, left_out)
+	if isinstance(call.given.get("deepspeed"), dict):
+		settings = part_of(call, (*base, "deepspeed"), "deepspeed", True, False)
+		yield Part({"deepspeed": DeepSpeedFile(settings, "trainer", targets, context)}, True)
 
 
 def plugin_parts(call: Call, script: Script) -> Iterator[Part]:
-    base = call.at("hf_ds_config").pointer
-    left_out = FILLED_LATER if "deepspeed_config[" in script.document.text else ()
-    for single in (True, False):
-        part = part_of(call, base, "deepspeed", single, False)
-        file = DeepSpeedFile(part, "accelerate", script.targets, script.context)
-        yield Part({"deepspeed": file}, single, left_out)
+	base = call.at("hf_ds_config").pointer
+	left_out = FILLED_LATER if "deepspeed_config[" in script.document.text else ()
+	for single in (True, False):
+		part = part_of(call, base, "deepspeed", single, False)
+		file = DeepSpeedFile(part, "accelerate", script.targets, script.context)
+		yield Part({"deepspeed": file}, single, left_out)
 
 
 def part_of(call: Call, base: Pointer, kind: Kind, known_only: bool, open_: bool) -> Document:
-    """A mapping of the script as a document: what is known of it, or all of it with open questions."""
-    depth = len(base)
-    nodes = {where[depth:]: node for where, node in call.script.nodes[call.place].items() if where[:depth] == base}
-    whole = call.script.document
-    part = whole.with_defects(data=whole.get(*base), nodes=nodes, kind=kind, outer=(whole, base))
-    data = {**call.given, **part.data} if kind == "trainer" else part.data
-    if known_only:
-        data = known(data)
-        nodes = {pointer: node for pointer, node in part.nodes.items() if is_there(data, pointer)}
-        return part.with_defects(data=data, nodes=nodes)
-    return part.with_defects(data=with_questions(data, open_))
+	"""A mapping of the script as a document: what is known of it, or all of it with open questions."""
+	depth = len(base)
+	nodes = {where[depth:]: node for where, node in call.script.nodes[call.place].items() if where[:depth] == base}
+	whole = call.script.document
+	part = whole.with_defects(data=whole.get(*base), nodes=nodes, kind=kind, outer=(whole, base))
+	data = {**call.given, **part.data} if kind == "trainer" else part.data
+	if known_only:
+		data = known(data)
+		nodes = {pointer: node for pointer, node in part.nodes.items() if is_there(data, pointer)}
+		return part.with_defects(data=data, nodes=nodes)
+	return part.with_defects(data=with_questions(data, open_))
 
 
 def is_there(data: Any, pointer: Pointer) -> bool:
-    for step in pointer:
-        try:
-            data = data[step]
-        except (KeyError, IndexError, TypeError):
-            return False
-    return True
+	for step in pointer:
+		try:
+			data = data[step]
+		except (KeyError, IndexError, TypeError):
+			return False
+	return True
 
 
 def is_open(value: Any) -> bool:
-    return value is OPEN or isinstance(value, (Symbol, Made)) or (isinstance(value, list) and any(map(is_open, value)))
+	return value is OPEN or isinstance(value, (Symbol, Made)) or (isinstance(value, list) and any(map(is_open, value)))
 
 
 def known(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    return {key: known(item) for key, item in value.items() if not is_open(item)}
+	if not isinstance(value, dict):
+		return value
+	return {key: known(item) for key, item in value.items() if not is_open(item)}
 
 
 def with_questions(value: Any, open_: bool = False) -> Any:
-    if is_open(value):
-        return OPEN
-    if not isinstance(value, dict):
-        return value
-    found = {key: with_questions(item) for key, item in value.items()}
-    return Partly(found, open_) if open_ or any(item is OPEN for item in found.values()) else found
+	if is_open(value):
+		return OPEN
+	if not isinstance(value, dict):
+		return value
+	found = {key: with_questions(item) for key, item in value.items()}
+	return Partly(found, open_) if open_ or any(item is OPEN for item in found.values()) else found

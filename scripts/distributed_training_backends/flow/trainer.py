@@ -14,46 +14,46 @@ from .inputs import DeepSpeedFile
 
 # Compared as they are; warm-up and total steps depend on the length of the training.
 PLAIN = (
-    "per_device_train_batch_size",
-    "gradient_accumulation_steps",
-    "max_grad_norm",
-    "learning_rate",
-    "adam_epsilon",
-    "weight_decay",
+	"per_device_train_batch_size",
+	"gradient_accumulation_steps",
+	"max_grad_norm",
+	"learning_rate",
+	"adam_epsilon",
+	"weight_decay",
 )
 PRECISIONS = ("fp16", "bf16")
 
 
 def deepspeed_of(
-    document: Document, companion: Document | None, targets: Targets, context: Context
+	document: Document, companion: Document | None, targets: Targets, context: Context
 ) -> DeepSpeedFile | None:
-    """The file that `deepspeed` names, or the mapping below it, with the arguments beside it; None without either."""
-    block = document.get("deepspeed")
-    if companion is None and (not isinstance(block, dict) or not block):
-        return None
-    config = companion or document.part("deepspeed", kind="deepspeed")
-    compared = dict(arguments(document, targets, context))
-    precision = next((name for name in PRECISIONS if compared[name]), "no")
-    known = context._replace(mixed_precision=precision, arguments=tuple(compared.items()))
-    return DeepSpeedFile(config, "trainer", targets, known)
+	"""The file that `deepspeed` names, or the mapping below it, with the arguments beside it; None without either."""
+	block = document.get("deepspeed")
+	if companion is None and (not isinstance(block, dict) or not block):
+		return None
+	config = companion or document.part("deepspeed", kind="deepspeed")
+	compared = dict(arguments(document, targets, context))
+	precision = next((name for name in PRECISIONS if compared[name]), "no")
+	known = context._replace(mixed_precision=precision, arguments=tuple(compared.items()))
+	return DeepSpeedFile(config, "trainer", targets, known)
 
 
 def file_named(document: Document) -> str | None:
-    """The file that `deepspeed` names; a text that begins with a brace is the config itself."""
-    name = document.get("deepspeed")
-    return name if isinstance(name, str) and name and not name.lstrip().startswith("{") else None
+	"""The file that `deepspeed` names; a text that begins with a brace is the config itself."""
+	name = document.get("deepspeed")
+	return name if isinstance(name, str) and name and not name.lstrip().startswith("{") else None
 
 
 def arguments(document: Document, targets: Targets, context: Context) -> Iterator[tuple[str, Any]]:
-    """The arguments that the Trainer compares a DeepSpeed config with: as the file says, or else the default."""
-    known = transformers.for_release(targets.transformers).training_arguments
+	"""The arguments that the Trainer compares a DeepSpeed config with: as the file says, or else the default."""
+	known = transformers.for_release(targets.transformers).training_arguments
 
-    def value(name: str) -> Any:
-        return document.get(name) if document.has(name) else known[name].default
+	def value(name: str) -> Any:
+		return document.get(name) if document.has(name) else known[name].default
 
-    yield from ((name, value(name)) for name in PLAIN)
-    yield "adam_beta1 and adam_beta2", [value("adam_beta1"), value("adam_beta2")]
-    yield from ((name, bool(value(name) or value(f"{name}_full_eval"))) for name in PRECISIONS)
-    sizes = [context.num_processes, *map(value, PLAIN[:2])]
-    if all(isinstance(size, int) for size in sizes):
-        yield "train_batch_size", sizes[0] * sizes[1] * sizes[2]
+	yield from ((name, value(name)) for name in PLAIN)
+	yield "adam_beta1 and adam_beta2", [value("adam_beta1"), value("adam_beta2")]
+	yield from ((name, bool(value(name) or value(f"{name}_full_eval"))) for name in PRECISIONS)
+	sizes = [context.num_processes, *map(value, PLAIN[:2])]
+	if all(isinstance(size, int) for size in sizes):
+		yield "train_batch_size", sizes[0] * sizes[1] * sizes[2]

@@ -16,51 +16,51 @@ DATA = "accelerate_api.json"
 
 
 class Source(NamedTuple):
-    """The environment variables that give a field its value where the caller gives none, and the value without them.
+	"""The environment variables that give a field its value where the caller gives none, and the value without them.
 
-    `known` is false where only running code can tell that value.
-    """
+	`known` is false where only running code can tell that value.
+	"""
 
-    variables: tuple[str, ...]
-    otherwise: Any
-    known: bool
+	variables: tuple[str, ...]
+	otherwise: Any
+	known: bool
 
 
 @lru_cache(maxsize=64)
 def parameters(owner: str, release: str) -> Mapping[str, Parameter]:
-    """The parameters of `Accelerator`, `Accelerator.prepare`, `BnbQuantizationConfig`, `notebook_launcher` and so on.
+	"""The parameters of `Accelerator`, `Accelerator.prepare`, `BnbQuantizationConfig`, `notebook_launcher` and so on.
 
-    Inherited fields are included. Empty where the release has no such class or function.
-    """
-    known = nearest(release)
-    found: dict[str, Parameter] = {}
-    for base in history.at(DATA, ("bases",), known).get(owner, ()):
-        found.update(parameters(base, known))
-    records = history.at(DATA, ("parameters", owner), known)
-    return {**found, **{name: parameter(name, record) for name, record in records.items()}}
+	Inherited fields are included. Empty where the release has no such class or function.
+	"""
+	known = nearest(release)
+	found: dict[str, Parameter] = {}
+	for base in history.at(DATA, ("bases",), known).get(owner, ()):
+		found.update(parameters(base, known))
+	records = history.at(DATA, ("parameters", owner), known)
+	return {**found, **{name: parameter(name, record) for name, record in records.items()}}
 
 
 def sources(owner: str, release: str) -> Mapping[str, Source]:
-    """By field, the environment variables of a class, those of its bases included."""
-    known = nearest(release)
-    found: dict[str, Source] = {}
-    for base in history.at(DATA, ("bases",), known).get(owner, ()):
-        found.update(sources(base, known))
-    for name, record in history.at(DATA, ("environment", owner), known).items():
-        otherwise = record.get("otherwise")
-        certain = "otherwise" in record and not isinstance(otherwise, dict)
-        found[name] = Source(tuple(record["variables"]), otherwise, certain)
-    return found
+	"""By field, the environment variables of a class, those of its bases included."""
+	known = nearest(release)
+	found: dict[str, Source] = {}
+	for base in history.at(DATA, ("bases",), known).get(owner, ()):
+		found.update(sources(base, known))
+	for name, record in history.at(DATA, ("environment", owner), known).items():
+		otherwise = record.get("otherwise")
+		certain = "otherwise" in record and not isinstance(otherwise, dict)
+		found[name] = Source(tuple(record["variables"]), otherwise, certain)
+	return found
 
 
 def owners(release: str) -> frozenset[str]:
-    return frozenset(history.at(DATA, ("parameters",), nearest(release)))
+	return frozenset(history.at(DATA, ("parameters",), nearest(release)))
 
 
 def quantization(release: str) -> Mapping[str, Parameter]:
-    return parameters("BnbQuantizationConfig", release)
+	return parameters("BnbQuantizationConfig", release)
 
 
 def spans(owner: str, name: str) -> list[tuple[str, str | None]]:
-    """The releases in which a class or function has a parameter of its own (not an inherited one)."""
-    return history.presence(DATA, ("parameters", owner, name))
+	"""The releases in which a class or function has a parameter of its own (not an inherited one)."""
+	return history.presence(DATA, ("parameters", owner, name))

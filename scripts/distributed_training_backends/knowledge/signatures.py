@@ -14,139 +14,136 @@ CAUSE, SUSPECT, CONSEQUENCE, REMARK = range(4)
 
 
 class Signature(NamedTuple):
-    """A cause, how it shows, and what to do about it.
+	"""A cause, how it shows, and what to do about it.
 
-    `messages` are templates (diagnose/templates.py) of what libraries print, `hints` weaker ones; `origins` are parts
-    of the paths of files in which they raise; `words` describe it in people's words. `needs`, `likelier`, `unlikelier`
-    and `known` are conditions on the run: a cause whose needs are contradicted is out, `known` holds for releases that
-    are known to do it. `level`: CAUSE; SUSPECT may also follow from another failure; CONSEQUENCE only ever does; REMARK
-    is a warning of healthy runs too. It beats those in `explains`; `sample` is a log that shows it.
-    """
+	`messages` are templates (diagnose/templates.py) of what libraries print, `hints` weaker ones; `origins` are parts
+	of the paths of files in which they raise; `words` describe it in people's words. `needs`, `likelier`, `unlikelier`
+	and `known` are conditions on the run: a cause whose needs are contradicted is out, `known` holds for releases that
+	are known to do it. `level`: CAUSE; SUSPECT may also follow from another failure; CONSEQUENCE only ever does; REMARK
+	is a warning of healthy runs too. It beats those in `explains`; `sample` is a log that shows it.
+	"""
 
-    id: str
-    family: str
-    title: str
-    cause: str
-    fix: str
-    verify: str
-    messages: tuple[str, ...] = ()
-    hints: tuple[str, ...] = ()
-    origins: tuple[str, ...] = ()
-    words: tuple[str, ...] = ()
-    symptoms: tuple[str, ...] = ()
-    needs: tuple[str, ...] = ()
-    likelier: tuple[str, ...] = ()
-    unlikelier: tuple[str, ...] = ()
-    known: tuple[str, ...] = ()
-    explains: tuple[str, ...] = ()
-    rules: tuple[str, ...] = ()
-    reference: str = ""
-    like: str = ""
-    level: int = CAUSE
-    prior: float = 0.0
-    repaired: bool = False
-    sample: str = ""
+	id: str
+	family: str
+	title: str
+	cause: str
+	fix: str
+	verify: str
+	messages: tuple[str, ...] = ()
+	hints: tuple[str, ...] = ()
+	origins: tuple[str, ...] = ()
+	words: tuple[str, ...] = ()
+	symptoms: tuple[str, ...] = ()
+	needs: tuple[str, ...] = ()
+	likelier: tuple[str, ...] = ()
+	unlikelier: tuple[str, ...] = ()
+	known: tuple[str, ...] = ()
+	explains: tuple[str, ...] = ()
+	rules: tuple[str, ...] = ()
+	reference: str = ""
+	like: str = ""
+	level: int = CAUSE
+	prior: float = 0.0
+	repaired: bool = False
+	sample: str = ""
 
 
 class Family(NamedTuple):
-    """A family of causes: its code in the taxonomy, its name, and the section on it."""
+	"""A family of causes: its code in the taxonomy, its name, and the section on it."""
 
-    code: str
-    name: str
-    reference: str
+	code: str
+	name: str
+	reference: str
 
 
 @cache
 def signatures() -> tuple[Signature, ...]:
-    """Every signature. One that is `like` another shows itself in the same way and has another cause."""
-    content = load_json("signatures.json")
-    columns = content["columns"][:-1]  # the last one holds what only some have
-    records = {
-        name: {"id": name, **dict(zip(columns, row, strict=False)), **row[-1]}
-        for name, row in content["signatures"].items()
-    }
-    return (*(_signature(record, records) for record in records.values()), *repaired(content["repaired"]))
+	"""Every signature. One that is `like` another shows itself in the same way and has another cause."""
+	content = load_json("signatures.json")
+	columns = content["columns"][:-1]  # the last one holds what only some have
+	records = {
+		name: {"id": name, **dict(zip(columns, row, strict=False)), **row[-1]}
+		for name, row in content["signatures"].items()
+	}
+	return (*(_signature(record, records) for record in records.values()), *repaired(content["repaired"]))
 
 
 def repaired(rows: Mapping[str, Sequence[Any]]) -> Iterator[Signature]:
-    """A signature for each defect that a release is known to have repaired."""
-    for name, (library, fixed, pull, what, words) in rows.items():
-        yield Signature(
-            id=name,
-            family="C22",
-            title=f"A defect that {library} {fixed} repaired",
-            cause=f"Before {library} {fixed} {what}" + (f" (pull request {pull})." if pull else "."),
-            fix=f"{library} >= {fixed}.",
-            verify=f"pip show {library}; the same steps with {library} {fixed} or later.",
-            words=tuple(words),
-            needs=(f"{library}<{fixed}",),
-            reference=families()["C22"].reference,
-            repaired=True,
-        )
+	for name, (library, fixed, pull, what, words) in rows.items():
+		yield Signature(
+			id=name,
+			family="C22",
+			title=f"A defect that {library} {fixed} repaired",
+			cause=f"Before {library} {fixed} {what}" + (f" (pull request {pull})." if pull else "."),
+			fix=f"{library} >= {fixed}.",
+			verify=f"pip show {library}; the same steps with {library} {fixed} or later.",
+			words=tuple(words),
+			needs=(f"{library}<{fixed}",),
+			reference=families()["C22"].reference,
+			repaired=True,
+		)
 
 
 @cache
 def by_id() -> dict[str, Signature]:
-    return {signature.id: signature for signature in signatures()}
+	return {signature.id: signature for signature in signatures()}
 
 
 def _signature(record: Mapping[str, Any], records: Mapping[str, Mapping[str, Any]]) -> Signature:
-    like = records[record["like"]] if "like" in record else {}
-    joined = {name: [*like.get(name, ()), *record.get(name, ())] for name in JOINED}
-    level = {"level": like["level"]} if "level" in like else {}
-    reference = record.get("reference") or like.get("reference") or families()[record["family"]].reference
-    merged: dict[str, Any] = (
-        {**level, **record} | {name: value for name, value in joined.items() if value} | {"reference": reference}
-    )
-    given: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in merged.items()}
-    return Signature(**given)
+	like = records[record["like"]] if "like" in record else {}
+	joined = {name: [*like.get(name, ()), *record.get(name, ())] for name in JOINED}
+	level = {"level": like["level"]} if "level" in like else {}
+	reference = record.get("reference") or like.get("reference") or families()[record["family"]].reference
+	merged: dict[str, Any] = (
+		{**level, **record} | {name: value for name, value in joined.items() if value} | {"reference": reference}
+	)
+	given: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in merged.items()}
+	return Signature(**given)
 
 
 @cache
 def families() -> dict[str, Family]:
-    return {code: Family(code, *entry) for code, entry in load_json("diagnosis.json")["families"].items()}
+	return {code: Family(code, *entry) for code, entry in load_json("diagnosis.json")["families"].items()}
 
 
 @cache
 def fact_patterns() -> tuple[tuple[str, str, tuple[str, ...]], ...]:
-    """How texts tell what a run is: (fact, value or empty for the matched group, patterns)."""
-    return tuple(
-        (row["fact"], row.get("value", ""), tuple(row["patterns"])) for row in load_json("diagnosis.json")["facts"]
-    )
+	"""How texts tell what a run is: (fact, value or empty for the matched group, patterns)."""
+	return tuple(
+		(row["fact"], row.get("value", ""), tuple(row["patterns"])) for row in load_json("diagnosis.json")["facts"]
+	)
 
 
 @cache
 def weights() -> dict[str, float]:
-    found: dict[str, float] = load_json("diagnosis.json")["weights"]
-    return found
+	found: dict[str, float] = load_json("diagnosis.json")["weights"]
+	return found
 
 
 @cache
 def telling() -> tuple[str, ...]:
-    return tuple(load_json("diagnosis.json")["telling"])
+	return tuple(load_json("diagnosis.json")["telling"])
 
 
 @cache
 def complaints() -> str:
-    """A pattern for the words by which a text says that something is wrong."""
-    words: list[str] = load_json("diagnosis.json")["complaints"]
-    return r"(?<![A-Za-z])(?:" + "|".join(words) + ")"
+	words: list[str] = load_json("diagnosis.json")["complaints"]
+	return r"(?<![A-Za-z])(?:" + "|".join(words) + ")"
 
 
 @cache
 def symptom_words() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = load_json("diagnosis.json")["symptoms"]
-    return found
+	found: dict[str, list[str]] = load_json("diagnosis.json")["symptoms"]
+	return found
 
 
 def collect(symptoms: frozenset[str]) -> Iterator[str]:
-    """What to gather if nothing fits, for these symptoms or for any."""
-    steps: dict[str, list[str]] = load_json("diagnosis.json")["collect"]
-    yield from dict.fromkeys(step for name in (*sorted(symptoms), "any") for step in steps.get(name, []))
+	steps: dict[str, list[str]] = load_json("diagnosis.json")["collect"]
+	yield from dict.fromkeys(step for name in (*sorted(symptoms), "any") for step in steps.get(name, []))
 
 
 @cache
 def family_of_rule(code: str) -> str:
-    """The family of causes that a rule of the validator belongs to: that of the longest prefix in the table."""
-    table: dict[str, str] = load_json("diagnosis.json")["rules"]
-    return table[max((prefix for prefix in table if code.startswith(prefix)), key=len)]
+	"""The family of causes that a rule of the validator belongs to: that of the longest prefix in the table."""
+	table: dict[str, str] = load_json("diagnosis.json")["rules"]
+	return table[max((prefix for prefix in table if code.startswith(prefix)), key=len)]

@@ -19,50 +19,50 @@ ECHOED = 300  # characters of the question in the answer
 
 
 def look_up(query: str, targets: Targets, detail: Detail = "concise", limit: int = 5, offset: int = 0) -> LookupReport:
-    """Find the sections that answer a question. Raises BadQueryError for what cannot be looked up."""
-    index, asked = the_index(), read_query(query)
-    found = ranked(asked, index)
-    suggestions = suggestions_for(asked, index, fits=bool(found))
-    meant = asked
-    if suggestions:  # a name that nothing is called: its parts would find less than what it resembles
-        meant = asked._replace(names=(*asked.names, *map(name_of, suggestions)))
-        if asked.alone or not found:
-            meant = read_query(suggestions[0] if asked.alone else " ".join(suggestions))
-        found = ranked(meant, index)
-    shown = [number for _, number in found[:MOST_SECTIONS]][offset : offset + limit]
-    total, following = min(len(found), MOST_SECTIONS), offset + len(shown)
-    sections = tuple(quoted(index, number, meant, detail, place == 0) for place, number in enumerate(shown, offset))
-    return LookupReport(
-        query=asked.text if len(asked.text) <= ECHOED else f"{asked.text[:ECHOED]} […]",
-        targets=targets,
-        total=total,
-        offset=offset,
-        next_offset=following if shown and following < total else -1,
-        sections=sections,
-        suggestions=suggestions,
-        notes=tuple(notes(meant, targets)),
-        summary=summary(sections, total, offset, suggestions, index),
-    )
+	"""Find the sections that answer a question. Raises BadQueryError for what cannot be looked up."""
+	index, asked = the_index(), read_query(query)
+	found = ranked(asked, index)
+	suggestions = suggestions_for(asked, index, fits=bool(found))
+	meant = asked
+	if suggestions:  # a name that nothing is called: its parts would find less than what it resembles
+		meant = asked._replace(names=(*asked.names, *map(name_of, suggestions)))
+		if asked.alone or not found:
+			meant = read_query(suggestions[0] if asked.alone else " ".join(suggestions))
+		found = ranked(meant, index)
+	shown = [number for _, number in found[:MOST_SECTIONS]][offset : offset + limit]
+	total, following = min(len(found), MOST_SECTIONS), offset + len(shown)
+	sections = tuple(quoted(index, number, meant, detail, place == 0) for place, number in enumerate(shown, offset))
+	return LookupReport(
+		query=asked.text if len(asked.text) <= ECHOED else f"{asked.text[:ECHOED]} […]",
+		targets=targets,
+		total=total,
+		offset=offset,
+		next_offset=following if shown and following < total else -1,
+		sections=sections,
+		suggestions=suggestions,
+		notes=tuple(notes(meant, targets)),
+		summary=summary(sections, total, offset, suggestions, index),
+	)
 
 
 def quoted(index: Index, number: int, query: Query, detail: Detail, is_first: bool) -> Section:
-    section = index.sections[number]
-    text, truncated = text_of(section, query, LENGTHS[detail][0 if is_first else 1])
-    return Section(section.reference, section.title, section.page_title, text, truncated)
+	section = index.sections[number]
+	text, truncated = text_of(section, query, LENGTHS[detail][0 if is_first else 1])
+	return Section(section.reference, section.title, section.page_title, text, truncated)
 
 
 def summary(sections: tuple[Section, ...], total: int, offset: int, suggestions: tuple[str, ...], index: Index) -> str:
-    """The answer in one line: how much was found, what is left out, and what may have been meant."""
-    meant = f"did you mean {' or '.join(suggestions)}?" if suggestions else ""
-    if not total:
-        pages = ", ".join(dict.fromkeys(section.page for section in index.sections))
-        return f"Nothing fits; {meant or f'the pages are {pages}'}"
-    if not sections:
-        return f"Only {total} sections fit; offset {offset} is beyond them"
-    parts = [f"Sections {offset + 1} to {offset + len(sections)} of {total} that fit, the best first"]
-    parts += [meant] if meant else []
-    if any(section.truncated for section in sections):
-        parts.append("[…] marks what is left out; more with detail full")
-    if offset + len(sections) < total:
-        parts.append(f"the next with offset {offset + len(sections)}")
-    return "; ".join(parts)
+	"""The answer in one line: how much was found, what is left out, and what may have been meant."""
+	meant = f"did you mean {' or '.join(suggestions)}?" if suggestions else ""
+	if not total:
+		pages = ", ".join(dict.fromkeys(section.page for section in index.sections))
+		return f"Nothing fits; {meant or f'the pages are {pages}'}"
+	if not sections:
+		return f"Only {total} sections fit; offset {offset} is beyond them"
+	parts = [f"Sections {offset + 1} to {offset + len(sections)} of {total} that fit, the best first"]
+	parts += [meant] if meant else []
+	if any(section.truncated for section in sections):
+		parts.append("[…] marks what is left out; more with detail full")
+	if offset + len(sections) < total:
+		parts.append(f"the next with offset {offset + len(sections)}")
+	return "; ".join(parts)

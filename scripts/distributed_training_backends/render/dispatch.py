@@ -10,32 +10,32 @@ from .redact import redact_report
 from .style import Style
 
 if TYPE_CHECKING:
-    from .sarif import RuleDescription
+	from .sarif import RuleDescription
 
 FORMATS = ("text", "json", "sarif", "github")
 
 
 def render(
-    report: Report, output_format: str, style: Style | None = None, rules: Sequence[RuleDescription] = ()
+	report: Report, output_format: str, style: Style | None = None, rules: Sequence[RuleDescription] = ()
 ) -> str:
-    """Write a report in one of FORMATS; `rules` describes the codes for SARIF. Only what is needed is imported."""
-    report, style = redact_report(report), style or Style()
-    if output_format == "json":
-        from .json_report import render_json
+	"""Write a report in one of FORMATS; `rules` describes the codes for SARIF. Only what is needed is imported."""
+	report, style = redact_report(report), style or Style()
+	if output_format == "json":
+		from .json_report import render_json
 
-        return render_json(report)
-    if output_format == "sarif":
-        from .sarif import render_sarif
+		return render_json(report)
+	if output_format == "sarif":
+		from .sarif import render_sarif
 
-        return render_sarif(report, style, rules)
-    if output_format == "github":
-        from .github import render_github
+		return render_sarif(report, style, rules)
+	if output_format == "github":
+		from .github import render_github
 
-        return render_github(report, style)
-    if style.statistics:
-        from .statistics import render_statistics
+		return render_github(report, style)
+	if style.statistics:
+		from .statistics import render_statistics
 
-        return render_statistics(report, style)
-    from .text import render_text
+		return render_statistics(report, style)
+	from .text import render_text
 
-    return render_text(report, style)
+	return render_text(report, style)

@@ -15,123 +15,123 @@ INNER = ("argument", "variable")  # steps on the way to the workers, shown where
 
 
 def text_of(effective: Effective, style: Style, full: bool) -> str:
-    shown = chosen(effective, full)
-    rows = [(one.name, value_of(one), origin(one), " · ".join(losses(one))) for one in shown]
-    head = f"What takes effect with Accelerate {effective.release} (route: {effective.route})"
-    more = len(effective.settings) - len(shown)
-    note = [f"{counted(more, 'setting')} more with --verbose: defaults, and steps on the way"] if more else []
-    return "\n".join([style.paint(head, "bold"), *table([("setting", "value", "set by", "lost"), *rows]), *note, ""])
+	shown = chosen(effective, full)
+	rows = [(one.name, value_of(one), origin(one), " · ".join(losses(one))) for one in shown]
+	head = f"What takes effect with Accelerate {effective.release} (route: {effective.route})"
+	more = len(effective.settings) - len(shown)
+	note = [f"{counted(more, 'setting')} more with --verbose: defaults, and steps on the way"] if more else []
+	return "\n".join([style.paint(head, "bold"), *table([("setting", "value", "set by", "lost"), *rows]), *note, ""])
 
 
 def chosen(effective: Effective, full: bool) -> list[Setting]:
-    """The settings to show: all, or what is not default, and on the way to the workers only what gets lost."""
-    if full:
-        return list(effective.settings)
-    shown: list[Setting] = []
-    told: set[tuple[Place | None, str]] = set()
-    for one in effective.settings:
-        lost = {(loser.place, loser.reason) for loser in one.losers}
-        unread = one.layer == "argument" and one.state == "set" and not one.reader
-        if one.told and (one.layer not in INNER or unread or lost - told):
-            shown.append(one)
-        told |= lost
-    return shown
+	"""The settings to show: all, or what is not default, and on the way to the workers only what gets lost."""
+	if full:
+		return list(effective.settings)
+	shown: list[Setting] = []
+	told: set[tuple[Place | None, str]] = set()
+	for one in effective.settings:
+		lost = {(loser.place, loser.reason) for loser in one.losers}
+		unread = one.layer == "argument" and one.state == "set" and not one.reader
+		if one.told and (one.layer not in INNER or unread or lost - told):
+			shown.append(one)
+		told |= lost
+	return shown
 
 
 def table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    widths = [min(WIDEST, max(len(row[column]) for row in rows)) for column in range(len(rows[0]))]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+	widths = [min(WIDEST, max(len(row[column]) for row in rows)) for column in range(len(rows[0]))]
+	for row in rows:
+		yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def value_of(setting: Setting) -> str:
-    text = masked(setting.name, setting.value)
-    return f"open: {text}" if setting.state == "open" else text
+	text = masked(setting.name, setting.value)
+	return f"open: {text}" if setting.state == "open" else text
 
 
 def masked(name: str, value: Any) -> str:
-    """A value as JSON writes it, without secrets: a variable's name tells of what it holds."""
-    text = value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False, default=str)
-    head = f"{name.rpartition('.')[2]}="
-    return visible(redact(head + text)[len(head) :])
+	"""A value as JSON writes it, without secrets: a variable's name tells of what it holds."""
+	text = value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False, default=str)
+	head = f"{name.rpartition('.')[2]}="
+	return visible(redact(head + text)[len(head) :])
 
 
 def origin(setting: Setting | Loser) -> str:
-    return where(setting.place) if setting.place else setting.surface
+	return where(setting.place) if setting.place else setting.surface
 
 
 def where(place: Place) -> str:
-    return visible(f"{place.path}:{place.line}:{place.column}")
+	return visible(f"{place.path}:{place.line}:{place.column}")
 
 
 def losses(setting: Setting) -> Iterator[str]:
-    if setting.layer == "argument" and setting.state == "set" and not setting.reader:
-        yield "nothing on this route reads it"
-    for one in setting.losers:
-        yield f"{origin(one)} {masked(setting.name, one.value)} ({one.reason})"
+	if setting.layer == "argument" and setting.state == "set" and not setting.reader:
+		yield "nothing on this route reads it"
+	for one in setting.losers:
+		yield f"{origin(one)} {masked(setting.name, one.value)} ({one.reason})"
 
 
 def lines(effective: Effective, full: bool) -> list[str]:
-    return [
-        "; lost: ".join([f"{one.name} = {value_of(one)} [{origin(one)}]", *losses(one)])
-        for one in chosen(effective, full)
-    ]
+	return [
+		"; lost: ".join([f"{one.name} = {value_of(one)} [{origin(one)}]", *losses(one)])
+		for one in chosen(effective, full)
+	]
 
 
 def data_of(effective: Effective) -> dict[str, Any]:
-    settings = list(map(setting_data, effective.settings))
-    return {"accelerate": effective.release, "route": effective.route, "settings": settings}
+	settings = list(map(setting_data, effective.settings))
+	return {"accelerate": effective.release, "route": effective.route, "settings": settings}
 
 
 def setting_data(one: Setting) -> dict[str, Any]:
-    shown = {"name": one.name, **given(one.name, one), "state": one.state, "reader": one.reader}
-    return {**shown, "lost": [{**given(one.name, loser), "reason": loser.reason} for loser in one.losers]}
+	shown = {"name": one.name, **given(one.name, one), "state": one.state, "reader": one.reader}
+	return {**shown, "lost": [{**given(one.name, loser), "reason": loser.reason} for loser in one.losers]}
 
 
 def given(name: str, one: Setting | Loser) -> dict[str, Any]:
-    return {"value": plain(name, one.value), "surface": one.surface, "place": origin(one) if one.place else None}
+	return {"value": plain(name, one.value), "surface": one.surface, "place": origin(one) if one.place else None}
 
 
 def plain(name: str, value: Any) -> Any:
-    return value if value is None or isinstance(value, (bool, int, float)) else masked(name, value)
+	return value if value is None or isinstance(value, (bool, int, float)) else masked(name, value)
 
 
 def comparison_text(comparison: Comparison, style: Style) -> str:
-    head = f"Going from Accelerate {comparison.before} to {comparison.after} changes"
-    rows = list(map(change_line, comparison.changes))
-    rows += [f"finding appears: {finding_line(one)}" for one in comparison.appear]
-    rows += [f"finding goes: {finding_line(one)}" for one in comparison.go]
-    return "\n".join([style.paint(head if rows else f"{head} nothing in this run", "bold"), *rows, ""])
+	head = f"Going from Accelerate {comparison.before} to {comparison.after} changes"
+	rows = list(map(change_line, comparison.changes))
+	rows += [f"finding appears: {finding_line(one)}" for one in comparison.appear]
+	rows += [f"finding goes: {finding_line(one)}" for one in comparison.go]
+	return "\n".join([style.paint(head if rows else f"{head} nothing in this run", "bold"), *rows, ""])
 
 
 def change_line(change: Change) -> str:
-    return f"{change.name}: {side(change.before)} -> {side(change.after)}"
+	return f"{change.name}: {side(change.before)} -> {side(change.after)}"
 
 
 def side(setting: Setting | None) -> str:
-    if setting is None:
-        return "not there"
-    unread = setting.layer in INNER and not setting.reader
-    return f"{value_of(setting)} [{origin(setting)}]{' (read by nothing)' if unread else ''}"
+	if setting is None:
+		return "not there"
+	unread = setting.layer in INNER and not setting.reader
+	return f"{value_of(setting)} [{origin(setting)}]{' (read by nothing)' if unread else ''}"
 
 
 def finding_line(finding: Finding) -> str:
-    place = finding.place
-    return visible(redact(f"{place.path}:{place.line}: {finding.severity.value}[{finding.code}] {finding.message}"))
+	place = finding.place
+	return visible(redact(f"{place.path}:{place.line}: {finding.severity.value}[{finding.code}] {finding.message}"))
 
 
 def comparison_data(comparison: Comparison) -> dict[str, Any]:
-    settings = [
-        {
-            "name": one.name,
-            "before": one.before and setting_data(one.before),
-            "after": one.after and setting_data(one.after),
-        }
-        for one in comparison.changes
-    ]
-    findings = [
-        {"change": change, "code": one.code, "severity": one.severity.value, "place": where(one.place)}
-        for change, several in (("appears", comparison.appear), ("goes", comparison.go))
-        for one in several
-    ]
-    return {"before": comparison.before, "after": comparison.after, "settings": settings, "findings": findings}
+	settings = [
+		{
+			"name": one.name,
+			"before": one.before and setting_data(one.before),
+			"after": one.after and setting_data(one.after),
+		}
+		for one in comparison.changes
+	]
+	findings = [
+		{"change": change, "code": one.code, "severity": one.severity.value, "place": where(one.place)}
+		for change, several in (("appears", comparison.appear), ("goes", comparison.go))
+		for one in several
+	]
+	return {"before": comparison.before, "after": comparison.after, "settings": settings, "findings": findings}

@@ -9,21 +9,21 @@ SEVERITY_COLOUR = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.I
 
 
 class Style(NamedTuple):
-    """Choices of the caller. `base` is the directory from which absolute paths are made relative in SARIF."""
+	"""Choices of the caller. `base` is the directory from which absolute paths are made relative in SARIF."""
 
-    color: bool = False
-    width: int = 120
-    least: Severity = Severity.WARNING
-    statistics: bool = False
-    base: str = ""
+	color: bool = False
+	width: int = 120
+	least: Severity = Severity.WARNING
+	statistics: bool = False
+	base: str = ""
 
-    def paint(self, text: str, colour: str) -> str:
-        return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if self.color else text
+	def paint(self, text: str, colour: str) -> str:
+		return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if self.color else text
 
-    def shows(self, finding: Finding) -> bool:
-        return finding.severity.rank <= self.least.rank
+	def shows(self, finding: Finding) -> bool:
+		return finding.severity.rank <= self.least.rank
 
 
 def counted(number: int, noun: str) -> str:
-    """Write a number with its noun: "1 error", "2 errors"."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+	"""Write a number with its noun: "1 error", "2 errors"."""
+	return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -17,189 +17,189 @@ from .suggest import shown
 
 TORCHRUN = {name.replace("-", "_") for name in knowledge.TORCHRUN_OPTIONS} | {"nproc_per_node", "standalone", "help"}
 DEEPSPEED = {
-    *("hostfile", "include", "exclude", "num_nodes", "num_gpus", "num_accelerators", "min_elastic_nodes", "help"),
-    *("max_elastic_nodes", "master_port", "master_addr", "node_rank", "launcher", "launcher_args", "module"),
-    *("no_local_rank", "no_ssh", "no_ssh_check", "force_multi", "save_pid", "enable_each_rank_log", "autotuning"),
-    *("elastic_training", "bind_cores_to_rank", "bind_core_list", "ssh_port", "venv_script", "no_python"),
+	*("hostfile", "include", "exclude", "num_nodes", "num_gpus", "num_accelerators", "min_elastic_nodes", "help"),
+	*("max_elastic_nodes", "master_port", "master_addr", "node_rank", "launcher", "launcher_args", "module"),
+	*("no_local_rank", "no_ssh", "no_ssh_check", "force_multi", "save_pid", "enable_each_rank_log", "autotuning"),
+	*("elastic_training", "bind_cores_to_rank", "bind_core_list", "ssh_port", "venv_script", "no_python"),
 }
 OWN = {"torchrun": TORCHRUN, "torch.distributed.launch": TORCHRUN | {"use_env"}, "deepspeed": DEEPSPEED}
 SWITCHES = {
-    *("standalone", "no_python", "module", "m", "use_env", "no_local_rank", "force_multi", "save_pid", "no_ssh", "h"),
-    *("no_ssh_check", "bind_cores_to_rank", "elastic_training", "virtual_local_rank", "help"),
+	*("standalone", "no_python", "module", "m", "use_env", "no_local_rank", "force_multi", "save_pid", "no_ssh", "h"),
+	*("no_ssh_check", "bind_cores_to_rank", "elastic_training", "virtual_local_rank", "help"),
 }
 # What accelerate calls it, and what these launchers do
 INSTEAD = {
-    "torchrun": {
-        "num_processes": "--nproc_per_node, which counts for one machine",
-        "num_gpus": "--nproc_per_node",
-        "num_machines": "--nnodes",
-        "num_nodes": "--nnodes",
-        "machine_rank": "--node_rank",
-        "main_process_ip": "--master_addr",
-        "main_process_port": "--master_port",
-    },
-    "deepspeed": {
-        "num_processes": "--num_gpus",
-        "nproc_per_node": "--num_gpus",
-        "num_machines": "--num_nodes",
-        "nnodes": "--num_nodes",
-        "machine_rank": "--node_rank",
-        "main_process_ip": "--master_addr",
-        "main_process_port": "--master_port",
-    },
+	"torchrun": {
+		"num_processes": "--nproc_per_node, which counts for one machine",
+		"num_gpus": "--nproc_per_node",
+		"num_machines": "--nnodes",
+		"num_nodes": "--nnodes",
+		"machine_rank": "--node_rank",
+		"main_process_ip": "--master_addr",
+		"main_process_port": "--master_port",
+	},
+	"deepspeed": {
+		"num_processes": "--num_gpus",
+		"nproc_per_node": "--num_gpus",
+		"num_machines": "--num_nodes",
+		"nnodes": "--num_nodes",
+		"machine_rank": "--node_rank",
+		"main_process_ip": "--master_addr",
+		"main_process_port": "--master_port",
+	},
 }
 
 
 @rule("XCF010", "paradigm-flag-drops-type", warning="*")
 def paradigm_flag_drops_type(command: CommandLine, commanded: Launch) -> Iterator[Hit]:
-    """A paradigm on the command line makes the launcher pass over the file's `distributed_type`.
+	"""A paradigm on the command line makes the launcher pass over the file's `distributed_type`.
 
-    With any of `--multi_gpu`, `--tpu`, `--use_deepspeed`, `--use_fsdp` and `--use_megatron_lm` neither
-    `distributed_type` nor `parallelism_config` of the file counts. Source: 1.15.0, commands/launch.py,
-    `_validate_launch_command`.
-    """
-    config, name = commanded.document, paradigm_of(command)
-    if name is None or command.value(name) is OPEN:
-        return
-    flag, kind = command.at(command.given[name].flag), config.get("distributed_type")
-    multi = name == "multi_gpu" and str(kind).startswith("MULTI_") and kind != "MULTI_CPU"
-    if kind is not None and kind != commanded.distributed_type and not multi:
-        text = (
-            f"--{name} makes accelerate pass over distributed_type {shown(kind)} of the file; remove the one not meant"
-        )
-        yield Hit(flag, text, related=(config.value("distributed_type"),))
-    if config.get("parallelism_config") and not command.value("use_parallelism_config") and commanded.since("1.10.0"):
-        text = f"--{name} makes accelerate pass over parallelism_config of the file; remove --{name}"
-        yield Hit(flag, text, related=(config.key("parallelism_config"),))
+	With any of `--multi_gpu`, `--tpu`, `--use_deepspeed`, `--use_fsdp` and `--use_megatron_lm` neither
+	`distributed_type` nor `parallelism_config` of the file counts. Source: 1.15.0, commands/launch.py,
+	`_validate_launch_command`.
+	"""
+	config, name = commanded.document, paradigm_of(command)
+	if name is None or command.value(name) is OPEN:
+		return
+	flag, kind = command.at(command.given[name].flag), config.get("distributed_type")
+	multi = name == "multi_gpu" and str(kind).startswith("MULTI_") and kind != "MULTI_CPU"
+	if kind is not None and kind != commanded.distributed_type and not multi:
+		text = (
+			f"--{name} makes accelerate pass over distributed_type {shown(kind)} of the file; remove the one not meant"
+		)
+		yield Hit(flag, text, related=(config.value("distributed_type"),))
+	if config.get("parallelism_config") and not command.value("use_parallelism_config") and commanded.since("1.10.0"):
+		text = f"--{name} makes accelerate pass over parallelism_config of the file; remove --{name}"
+		yield Hit(flag, text, related=(config.key("parallelism_config"),))
 
 
 @rule("XCF011", "block-beats-flag", warning="..1.4.0")
 def block_beats_flag(command: CommandLine, commanded: Launch) -> Iterator[Hit]:
-    """A block of the file sets the option that the command line sets too, and wins.
+	"""A block of the file sets the option that the command line sets too, and wins.
 
-    Since 1.5.0 the command line wins. Source: 1.4.0, commands/launch.py, `_validate_launch_command`.
-    """
-    for name, given in command.given.items():
-        arg = commanded.arguments[name]
-        if arg.document is None and arg.pointer is not None and not alike(given.value, arg.value):
-            at, text = commanded.document.value(*arg.pointer), shown(arg.value)
-            said = f"accelerate {commanded.release} takes {text} from the file, not {shown(given.value)} from here"
-            yield Hit(command.at(given.where), f"{said}; use 1.5.0 or newer, or change the file", related=(at,))
+	Since 1.5.0 the command line wins. Source: 1.4.0, commands/launch.py, `_validate_launch_command`.
+	"""
+	for name, given in command.given.items():
+		arg = commanded.arguments[name]
+		if arg.document is None and arg.pointer is not None and not alike(given.value, arg.value):
+			at, text = commanded.document.value(*arg.pointer), shown(arg.value)
+			said = f"accelerate {commanded.release} takes {text} from the file, not {shown(given.value)} from here"
+			yield Hit(command.at(given.where), f"{said}; use 1.5.0 or newer, or change the file", related=(at,))
 
 
 @rule("XCF012", "flag-beats-file", info="*")
 def flag_beats_file(command: CommandLine, commanded: Launch) -> Iterator[Hit]:
-    """The command line sets what the file sets too, to another value, and wins.
+	"""The command line sets what the file sets too, to another value, and wins.
 
-    Source: 1.15.0, commands/launch.py, `_validate_launch_command`.
-    """
-    for name, pointer, value in file_values(commanded):
-        arg = commanded.arguments[name]
-        if name in command.given and arg.document is not None and not alike(arg.value, value):
-            text = f"--{name} {shown(arg.value)} of the command counts, not {shown(value)}"
-            yield Hit(commanded.document.value(*pointer), text, related=(commanded.at(name),))
+	Source: 1.15.0, commands/launch.py, `_validate_launch_command`.
+	"""
+	for name, pointer, value in file_values(commanded):
+		arg = commanded.arguments[name]
+		if name in command.given and arg.document is not None and not alike(arg.value, value):
+			text = f"--{name} {shown(arg.value)} of the command counts, not {shown(value)}"
+			yield Hit(commanded.document.value(*pointer), text, related=(commanded.at(name),))
 
 
 def alike(one: Any, other: Any) -> bool:
-    return OPEN in (one, other) or same(one, other)
+	return OPEN in (one, other) or same(one, other)
 
 
 def file_values(launch: Launch) -> Iterator[tuple[str, tuple[Any, ...], Any]]:
-    """What the file sets options to: (option, pointer, value)."""
-    for name, value in launch.document.data.items():
-        if name in BLOCKS and isinstance(value, dict):
-            for option, (key, item) in block_entries(name, value, launch.release):
-                if option in launch.arguments:
-                    yield option, (name, key), item
-        elif name in launch.arguments:
-            yield name, (name,), value
+	"""What the file sets options to: (option, pointer, value)."""
+	for name, value in launch.document.data.items():
+		if name in BLOCKS and isinstance(value, dict):
+			for option, (key, item) in block_entries(name, value, launch.release):
+				if option in launch.arguments:
+					yield option, (name, key), item
+		elif name in launch.arguments:
+			yield name, (name,), value
 
 
 @rule("XCF013", "deepspeed-file-beats-flags", warning="*")
 def deepspeed_file_beats_flags(command: CommandLine, deepspeed_launch: Launch) -> Iterator[Hit]:
-    """A DeepSpeed file, and on the command line settings that it decides.
+	"""A DeepSpeed file, and on the command line settings that it decides.
 
-    Accelerate refuses them in its own file, but passes over those on the command line without a word. Source: 1.15.0,
-    utils/dataclasses.py, `DeepSpeedPlugin.__post_init__`.
-    """
-    if file_of(deepspeed_launch) is None:
-        return
-    for name in OVERRULED:
-        if name in command.given and name != PRECISION and deepspeed_launch.arguments[name].document is not None:
-            text = f"--{name} has no effect beside a DeepSpeed file; write it in that file"
-            yield Hit(
-                command.at(command.given[name].where), text, related=(deepspeed_launch.at("deepspeed_config_file"),)
-            )
+	Accelerate refuses them in its own file, but passes over those on the command line without a word. Source: 1.15.0,
+	utils/dataclasses.py, `DeepSpeedPlugin.__post_init__`.
+	"""
+	if file_of(deepspeed_launch) is None:
+		return
+	for name in OVERRULED:
+		if name in command.given and name != PRECISION and deepspeed_launch.arguments[name].document is not None:
+			text = f"--{name} has no effect beside a DeepSpeed file; write it in that file"
+			yield Hit(
+				command.at(command.given[name].where), text, related=(deepspeed_launch.at("deepspeed_config_file"),)
+			)
 
 
 @rule("LCH115", "processes-multiplied", warning="*")
 def processes_multiplied(command: CommandLine) -> Iterator[Hit]:
-    """Another launcher starts several copies of `accelerate launch` on a machine, and each starts several processes.
+	"""Another launcher starts several copies of `accelerate launch` on a machine, and each starts several processes.
 
-    Start one copy for each machine (`--ntasks-per-node=1`), and let it start the processes. Source: 1.15.0,
-    commands/launch.py, `multi_gpu_launcher`.
-    """
-    count, machines = command.value("num_processes"), command.value("num_machines")
-    copies, at = copies_of(command)
-    share = (
-        count // max(machines or 1, 1)
-        if isinstance(count, int) and (machines is None or isinstance(machines, int))
-        else 0
-    )
-    if copies > 1 and share > 1 and not command.value("cpu"):
-        text = f"{copies} copies of this command run on a machine, and each starts {share} processes"
-        related = (command.document.value("scheduler", at),) if at in command.document.data["scheduler"] else ()
-        yield Hit(command.at(-1), f"{text}; start one copy on each machine", related=related)
+	Start one copy for each machine (`--ntasks-per-node=1`), and let it start the processes. Source: 1.15.0,
+	commands/launch.py, `multi_gpu_launcher`.
+	"""
+	count, machines = command.value("num_processes"), command.value("num_machines")
+	copies, at = copies_of(command)
+	share = (
+		count // max(machines or 1, 1)
+		if isinstance(count, int) and (machines is None or isinstance(machines, int))
+		else 0
+	)
+	if copies > 1 and share > 1 and not command.value("cpu"):
+		text = f"{copies} copies of this command run on a machine, and each starts {share} processes"
+		related = (command.document.value("scheduler", at),) if at in command.document.data["scheduler"] else ()
+		yield Hit(command.at(-1), f"{text}; start one copy on each machine", related=related)
 
 
 def copies_of(command: CommandLine) -> tuple[int, str]:
-    """How many copies `srun` surely starts on a machine, and the option of the job that says so."""
-    prefix: list[str] = command.document.data["prefix"]
-    if "srun" not in [word.rsplit("/", 1)[-1] for word in prefix]:
-        return 1, ""
-    if any(
-        word.startswith(("-n", "-N", "--ntasks", "--nodes", "-r", "--relative", "-w", "--nodelist")) for word in prefix
-    ):
-        told = [word.partition("=")[2] for word in prefix if word.startswith("--ntasks-per-node=")]
-        return (int(told[-1]), "") if told and told[-1].isdecimal() else (1, "")
-    value = command.document.data["scheduler"].get("ntasks-per-node", "")
-    return (int(value), "ntasks-per-node") if value.isdecimal() and len(value) < 6 else (1, "")
+	"""How many copies `srun` surely starts on a machine, and the option of the job that says so."""
+	prefix: list[str] = command.document.data["prefix"]
+	if "srun" not in [word.rsplit("/", 1)[-1] for word in prefix]:
+		return 1, ""
+	if any(
+		word.startswith(("-n", "-N", "--ntasks", "--nodes", "-r", "--relative", "-w", "--nodelist")) for word in prefix
+	):
+		told = [word.partition("=")[2] for word in prefix if word.startswith("--ntasks-per-node=")]
+		return (int(told[-1]), "") if told and told[-1].isdecimal() else (1, "")
+	value = command.document.data["scheduler"].get("ntasks-per-node", "")
+	return (int(value), "ntasks-per-node") if value.isdecimal() and len(value) < 6 else (1, "")
 
 
 @rule("LCH116", "option-of-another-launcher", error="*", of="torch")
 def option_of_another_launcher(runner: Document) -> Iterator[Hit]:
-    """An option of `accelerate launch`, or of the other one, before the script of `torchrun` or `deepspeed`.
+	"""An option of `accelerate launch`, or of the other one, before the script of `torchrun` or `deepspeed`.
 
-    Their parsers refuse it. Source: torch 2.13.0, torch/distributed/run.py; deepspeed 0.19.8, launcher/runner.py.
-    """
-    own = OWN[runner.data["launcher"]]
-    sort = "deepspeed" if runner.data["launcher"] == "deepspeed" else "torchrun"
-    options = {flag for release in (knowledge.RELEASES[0], knowledge.RELEASES[-1]) for flag in flags_of(release)}
-    for index, token in enumerate(runner.data["tokens"]):
-        flag = token.partition("=")[0] if isinstance(token, str) else ""
-        if token is OPEN or not flag.startswith("-"):
-            if index == 0 or not takes_value(runner.data["tokens"][index - 1]) or flag.endswith(".py"):
-                return  # the script, or what may be
-            continue
-        name = flag.lstrip("-").replace("-", "_")
-        foreign = flag in options or name in INSTEAD[sort]
-        if flag.startswith("--") and foreign and not any(known.startswith(name) for known in own):
-            better = INSTEAD[sort].get(name)
-            advice = f"use {better}" if better else "only accelerate launch has it"
-            yield Hit(runner.key("tokens", index), f"{sort} has no option {flag}; {advice}")
+	Their parsers refuse it. Source: torch 2.13.0, torch/distributed/run.py; deepspeed 0.19.8, launcher/runner.py.
+	"""
+	own = OWN[runner.data["launcher"]]
+	sort = "deepspeed" if runner.data["launcher"] == "deepspeed" else "torchrun"
+	options = {flag for release in (knowledge.RELEASES[0], knowledge.RELEASES[-1]) for flag in flags_of(release)}
+	for index, token in enumerate(runner.data["tokens"]):
+		flag = token.partition("=")[0] if isinstance(token, str) else ""
+		if token is OPEN or not flag.startswith("-"):
+			if index == 0 or not takes_value(runner.data["tokens"][index - 1]) or flag.endswith(".py"):
+				return  # the script, or what may be
+			continue
+		name = flag.lstrip("-").replace("-", "_")
+		foreign = flag in options or name in INSTEAD[sort]
+		if flag.startswith("--") and foreign and not any(known.startswith(name) for known in own):
+			better = INSTEAD[sort].get(name)
+			advice = f"use {better}" if better else "only accelerate launch has it"
+			yield Hit(runner.key("tokens", index), f"{sort} has no option {flag}; {advice}")
 
 
 def takes_value(token: object) -> bool:
-    text = token if isinstance(token, str) else ""
-    return text.startswith("-") and "=" not in text and text.lstrip("-").replace("-", "_") not in SWITCHES
+	text = token if isinstance(token, str) else ""
+	return text.startswith("-") and "=" not in text and text.lstrip("-").replace("-", "_") not in SWITCHES
 
 
 @rule("LCH117", "secret-on-the-command-line", warning="*")
 def secret_on_the_command_line(command: CommandLine) -> Iterator[Hit]:
-    """A key for AWS on the command line, where every user of the machine can read it.
+	"""A key for AWS on the command line, where every user of the machine can read it.
 
-    Use the profile of the config, or the environment. Source: 1.15.0, commands/launch.py, `aws_secret_access_key`.
-    """
-    given = command.given.get("aws_secret_access_key")
-    if given is not None and given.value is not OPEN:
-        yield Hit(command.at(given.flag), "a secret on the command line can be read by every user of the machine")
+	Use the profile of the config, or the environment. Source: 1.15.0, commands/launch.py, `aws_secret_access_key`.
+	"""
+	given = command.given.get("aws_secret_access_key")
+	if given is not None and given.value is not OPEN:
+		yield Hit(command.at(given.flag), "a secret on the command line can be read by every user of the machine")

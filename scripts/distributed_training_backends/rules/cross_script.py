@@ -23,121 +23,121 @@ NUMBERED = {"sharding_strategy": "FSDP_SHARDING_STRATEGY", "backward_prefetch": 
 
 
 def there(launch: Launch, place: Place | None) -> tuple[At, ...]:
-    documents = [launch.document, *([launch.command.document] if launch.command else [])]
-    return tuple(one.stretch(place.extent) for one in documents if place is not None and one.path == place.path)[:1]
+	documents = [launch.document, *([launch.command.document] if launch.command else [])]
+	return tuple(one.stretch(place.extent) for one in documents if place is not None and one.path == place.path)[:1]
 
 
 def set_by(setting: Setting) -> str:
-    return "the config file" if setting.surface == "file" else f"the {setting.surface}"
+	return "the config file" if setting.surface == "file" else f"the {setting.surface}"
 
 
 @rule("XCF030", warning="*")
 def accumulation_of_the_launcher_wins(script: Script, beside: Launch) -> Iterator[Hit]:
-    """`gradient_accumulation_steps` of the launcher and of the script differ.
+	"""`gradient_accumulation_steps` of the launcher and of the script differ.
 
-    The variable of the launcher (which the DeepSpeed launcher sets) beats the argument of `Accelerator`; a
-    `GradientAccumulationPlugin` beats both. Source: 1.15.0, accelerator.py, `Accelerator.__init__`.
-    """
-    for call in script.of("Accelerator"):
-        value, set_to = call.given.get(ACCUMULATION, 1), call.launcher_sets(ACCUMULATION)
-        free = "gradient_accumulation_plugin" not in call.given and ACCUMULATION in call.given
-        if (
-            free
-            and set_to is not None
-            and set_to.state != "open"
-            and value is not OPEN
-            and not same(value, set_to.value)
-        ):
-            text = f"{ACCUMULATION}={written(value)} has no effect: {set_by(set_to)} says {set_to.value}, which wins"
-            yield Hit(call.at(ACCUMULATION), text, related=there(beside, set_to.place))
+	The variable of the launcher (which the DeepSpeed launcher sets) beats the argument of `Accelerator`; a
+	`GradientAccumulationPlugin` beats both. Source: 1.15.0, accelerator.py, `Accelerator.__init__`.
+	"""
+	for call in script.of("Accelerator"):
+		value, set_to = call.given.get(ACCUMULATION, 1), call.launcher_sets(ACCUMULATION)
+		free = "gradient_accumulation_plugin" not in call.given and ACCUMULATION in call.given
+		if (
+			free
+			and set_to is not None
+			and set_to.state != "open"
+			and value is not OPEN
+			and not same(value, set_to.value)
+		):
+			text = f"{ACCUMULATION}={written(value)} has no effect: {set_by(set_to)} says {set_to.value}, which wins"
+			yield Hit(call.at(ACCUMULATION), text, related=there(beside, set_to.place))
 
 
 @rule("XCF031", warning="*")
 def script_beats_the_launcher(script: Script, beside: Launch) -> Iterator[Hit]:
-    """An argument of a plugin, and another value of the same setting in the config file or on the command line.
+	"""An argument of a plugin, and another value of the same setting in the config file or on the command line.
 
-    What a plugin is given counts; the launcher's variable is read only where nothing is given. Source: 1.15.0,
-    utils/dataclasses.py, `__post_init__` of each plugin; state.py, `AcceleratorState.__init__`.
-    """
-    for call in script.of(*PLUGINS):
-        for name in call.given:
-            set_to = call.launcher_sets(name)
-            if set_to is not None and set_to.place is not None and differ(call, name, set_to):
-                yield beaten(call, name, set_to, beside)
-    for call in script.of("Accelerator"):
-        set_to = script.exported.get("ACCELERATE_MIXED_PRECISION")
-        if set_to is not None and set_to.place is not None and differ(call, "mixed_precision", set_to):
-            yield beaten(call, "mixed_precision", set_to, beside)
+	What a plugin is given counts; the launcher's variable is read only where nothing is given. Source: 1.15.0,
+	utils/dataclasses.py, `__post_init__` of each plugin; state.py, `AcceleratorState.__init__`.
+	"""
+	for call in script.of(*PLUGINS):
+		for name in call.given:
+			set_to = call.launcher_sets(name)
+			if set_to is not None and set_to.place is not None and differ(call, name, set_to):
+				yield beaten(call, name, set_to, beside)
+	for call in script.of("Accelerator"):
+		set_to = script.exported.get("ACCELERATE_MIXED_PRECISION")
+		if set_to is not None and set_to.place is not None and differ(call, "mixed_precision", set_to):
+			yield beaten(call, "mixed_precision", set_to, beside)
 
 
 def differ(call: Call, name: str, set_to: Setting) -> bool:
-    value = call.given.get(name)
-    if value is None or value is OPEN or set_to.state == "open" or isinstance(value, (dict, list, Made)):
-        return False
-    if isinstance(value, Symbol) and not value.dotted.startswith(("accelerate.", "torch.distributed.fsdp")):
-        return False
-    return not same(named(name, plain(value, call.script.release), call), named(name, set_to.value, call))
+	value = call.given.get(name)
+	if value is None or value is OPEN or set_to.state == "open" or isinstance(value, (dict, list, Made)):
+		return False
+	if isinstance(value, Symbol) and not value.dotted.startswith(("accelerate.", "torch.distributed.fsdp")):
+		return False
+	return not same(named(name, plain(value, call.script.release), call), named(name, set_to.value, call))
 
 
 def named(name: str, value: Any, call: Call) -> Any:
-    words = knowledge.for_release(call.script.release).constant(NUMBERED.get(name, "")) or ()
-    text = str(value)
-    numbered = text.isdigit() and 0 < int(text) <= len(words)
-    return words[int(text) - 1] if numbered else value
+	words = knowledge.for_release(call.script.release).constant(NUMBERED.get(name, "")) or ()
+	text = str(value)
+	numbered = text.isdigit() and 0 < int(text) <= len(words)
+	return words[int(text) - 1] if numbered else value
 
 
 def beaten(call: Call, name: str, set_to: Setting, launch: Launch) -> Hit:
-    value = written(call.given[name])
-    text = f"{name}={value} counts, and not {set_to.value}, which {set_by(set_to)} says"
-    return Hit(call.at(name), text, related=there(launch, set_to.place))
+	value = written(call.given[name])
+	text = f"{name}={value} counts, and not {set_to.value}, which {set_by(set_to)} says"
+	return Hit(call.at(name), text, related=there(launch, set_to.place))
 
 
 @rule("XCF032", warning="*")
 def plugin_of_another_backend(script: Script, beside: Launch) -> Iterator[Hit]:
-    """The script passes a plugin, and the launcher starts something else.
+	"""The script passes a plugin, and the launcher starts something else.
 
-    DeepSpeed wins in both directions: its plugin makes a run of DeepSpeed of any launch, and a launch with DeepSpeed
-    passes over a plugin of FSDP. With one process (`distributed_type: NO`) the plugin of FSDP is passed over too.
-    Source: 1.15.0, state.py, `AcceleratorState.__init__`; accelerator.py, `Accelerator.__init__`.
-    """
-    kind = str(beside.distributed_type)
-    if "deepspeed_plugin" in script.wrappers and beside.route in ("fsdp", "megatron"):
-        text = f"DeepSpeed wraps the model, because of this plugin; distributed_type {kind} has no effect in the script"
-        yield placed(script, "deepspeed_plugin", text, beside)
-    for name in ("fsdp_plugin", "megatron_lm_plugin"):
-        if name in script.wrappers and "deepspeed_plugin" not in script.wrappers:
-            if beside.route == "deepspeed":
-                yield placed(
-                    script, name, f"{name} has no effect: distributed_type is {kind}, and DeepSpeed wins", beside
-                )
-            elif beside.route == "simple" and name == "fsdp_plugin":
-                text = f"{name} has no effect: the launcher starts one process (distributed_type {kind})"
-                yield placed(script, name, text, beside)
+	DeepSpeed wins in both directions: its plugin makes a run of DeepSpeed of any launch, and a launch with DeepSpeed
+	passes over a plugin of FSDP. With one process (`distributed_type: NO`) the plugin of FSDP is passed over too.
+	Source: 1.15.0, state.py, `AcceleratorState.__init__`; accelerator.py, `Accelerator.__init__`.
+	"""
+	kind = str(beside.distributed_type)
+	if "deepspeed_plugin" in script.wrappers and beside.route in ("fsdp", "megatron"):
+		text = f"DeepSpeed wraps the model, because of this plugin; distributed_type {kind} has no effect in the script"
+		yield placed(script, "deepspeed_plugin", text, beside)
+	for name in ("fsdp_plugin", "megatron_lm_plugin"):
+		if name in script.wrappers and "deepspeed_plugin" not in script.wrappers:
+			if beside.route == "deepspeed":
+				yield placed(
+					script, name, f"{name} has no effect: distributed_type is {kind}, and DeepSpeed wins", beside
+				)
+			elif beside.route == "simple" and name == "fsdp_plugin":
+				text = f"{name} has no effect: the launcher starts one process (distributed_type {kind})"
+				yield placed(script, name, text, beside)
 
 
 def placed(script: Script, name: str, text: str, launch: Launch) -> Hit:
-    call = next(one for one in script.of("Accelerator") if name in one.given or f"{name}s" in one.given)
-    return Hit(call.at(name if name in call.given else f"{name}s"), text, related=(launch.at("distributed_type"),))
+	call = next(one for one in script.of("Accelerator") if name in one.given or f"{name}s" in one.given)
+	return Hit(call.at(name if name in call.given else f"{name}s"), text, related=(launch.at("distributed_type"),))
 
 
 @rule("XCF033", error="1.10.0..")
 def sizes_against_processes(script: Script, beside: Launch) -> Iterator[Hit]:
-    """The sizes of a `ParallelismConfig` do not come to the number of processes that the launcher starts.
+	"""The sizes of a `ParallelismConfig` do not come to the number of processes that the launcher starts.
 
-    "ParallelismConfig total_size does not match num_processes". Source: 1.15.0, parallelism_config.py,
-    `ParallelismConfig._validate_accelerator`.
-    """
-    world = beside.world
-    for call in script.of("Accelerator"):
-        config = script.made_by(call.given.get("parallelism_config"))
-        if config is None or world is None or beside.route == "simple":
-            continue
-        fields = {name: config.field(name) for name in config.parameters if name.endswith("_size")}
-        values = [field.value for field in fields.values()]
-        total = 1
-        for value in values:
-            total *= value if type(value) is int else 0
-        if total > 1 and total != world and config.field("sp_size").value in (None, 1):
-            text = f"the sizes come to {total} processes, and the launcher starts {world}: accelerate refuses it"
-            hit = Hit(call.at("parallelism_config"), text, related=(beside.at("num_processes"),))
-            yield weighed(call, hit, [name for field in fields.values() for name in field.unless])
+	"ParallelismConfig total_size does not match num_processes". Source: 1.15.0, parallelism_config.py,
+	`ParallelismConfig._validate_accelerator`.
+	"""
+	world = beside.world
+	for call in script.of("Accelerator"):
+		config = script.made_by(call.given.get("parallelism_config"))
+		if config is None or world is None or beside.route == "simple":
+			continue
+		fields = {name: config.field(name) for name in config.parameters if name.endswith("_size")}
+		values = [field.value for field in fields.values()]
+		total = 1
+		for value in values:
+			total *= value if type(value) is int else 0
+		if total > 1 and total != world and config.field("sp_size").value in (None, 1):
+			text = f"the sizes come to {total} processes, and the launcher starts {world}: accelerate refuses it"
+			hit = Hit(call.at("parallelism_config"), text, related=(beside.at("num_processes"),))
+			yield weighed(call, hit, [name for field in fields.values() for name in field.unless])

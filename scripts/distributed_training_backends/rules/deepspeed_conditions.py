@@ -22,196 +22,196 @@ TESTED = {"adam": "*", "adamw": "*", "adagrad": "0.9.2..", "lion": "0.11.0..", "
 
 
 def overlap_comm(reading: Reading) -> bool:
-    """Whether communication overlaps: where nothing is said, in stage 3 only."""
-    given = reading.value("zero_optimization.overlap_comm")
-    return reading.stage == 3 if given is None else bool(given)
+	"""Whether communication overlaps: where nothing is said, in stage 3 only."""
+	given = reading.value("zero_optimization.overlap_comm")
+	return reading.stage == 3 if given is None else bool(given)
 
 
 def interval_below_update(reading: Reading) -> bool:
-    block = "zero_optimization.zenflow."
-    select, update = reading.value(block + "select_interval"), reading.value(block + "update_interval")
-    return is_number(select) and is_number(update) and 0 != select < update
+	block = "zero_optimization.zenflow."
+	select, update = reading.value(block + "select_interval"), reading.value(block + "update_interval")
+	return is_number(select) and is_number(update) and 0 != select < update
 
 
 def more_limited_groups(reading: Reading) -> bool:
-    """Whether expert parallelism would choose among more groups of experts than there are."""
-    limited, groups = (reading.value(f"expert_parallel.num_{kind}_groups") for kind in ("limited", "expert"))
-    return isinstance(limited, (int, float)) and isinstance(groups, (int, float)) and limited > groups >= 1
+	"""Whether expert parallelism would choose among more groups of experts than there are."""
+	limited, groups = (reading.value(f"expert_parallel.num_{kind}_groups") for kind in ("limited", "expert"))
+	return isinstance(limited, (int, float)) and isinstance(groups, (int, float)) and limited > groups >= 1
 
 
 def is_tested(reading: Reading) -> bool:
-    """Whether ZeRO takes the optimizer of the file without being told so (`ZERO_SUPPORTED_OPTIMIZERS`)."""
-    if reading.optimizer is None or reading.facts.optimizer(reading.optimizer) is None:
-        return True
-    if reading.zenflow and reading.cpu_optimizer and reading.optimizer in ("adam", "adamw"):
-        return reading.covers("0.19.3..")
-    return reading.covers(TESTED[reading.optimizer]) if reading.optimizer in TESTED else False
+	"""Whether ZeRO takes the optimizer of the file without being told so (`ZERO_SUPPORTED_OPTIMIZERS`)."""
+	if reading.optimizer is None or reading.facts.optimizer(reading.optimizer) is None:
+		return True
+	if reading.zenflow and reading.cpu_optimizer and reading.optimizer in ("adam", "adamw"):
+		return reading.covers("0.19.3..")
+	return reading.covers(TESTED[reading.optimizer]) if reading.optimizer in TESTED else False
 
 
 FACTS: Mapping[str, Callable[[Reading], Any]] = {
-    "@stage": lambda reading: reading.stage,
-    "@fp16": lambda reading: reading.fp16,
-    "@bf16": lambda reading: reading.bf16,
-    "@dtype": lambda reading: reading.dtype,
-    "@accumulation": lambda reading: reading.accumulation_dtype,
-    "@optimizer": lambda reading: reading.optimizer,
-    "@cpu_optimizer": lambda reading: reading.cpu_optimizer,
-    "@offload_optimizer": lambda reading: reading.offload_device("offload_optimizer"),
-    "@offload_param": lambda reading: reading.offload_device("offload_param"),
-    "@nvme": lambda reading: (
-        "nvme" in (reading.offload_device("offload_param"), reading.offload_device("offload_optimizer"))
-    ),
-    "@zenflow": lambda reading: reading.zenflow,
-    "@reader": lambda reading: reading.file.consumer,
-    "@accelerate": lambda reading: reading.file.huggingface,
-    "@overlap_comm": overlap_comm,
-    "@dynamic_scale": lambda reading: reading.value("fp16.loss_scale") == 0,
-    "@w_mode": lambda reading: "adam_w_mode" in reading.block("optimizer.params"),
-    "@more_limited_groups": more_limited_groups,
-    "@interval_below_update": interval_below_update,
-    # Accelerate, and with it the Trainer, writes batch sizes into every config that has none
-    "@any_batch_size": lambda reading: (
-        reading.file.huggingface
-        or any(
-            name in reading.document.data
-            for name in ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
-        )
-    ),
-    "@tested": is_tested,
-    "@tp_sizes_differ": lambda reading: (
-        reading.value("tensor_parallel.tp.tp_size") != reading.value("tensor_parallel.autotp_size")
-    ),
+	"@stage": lambda reading: reading.stage,
+	"@fp16": lambda reading: reading.fp16,
+	"@bf16": lambda reading: reading.bf16,
+	"@dtype": lambda reading: reading.dtype,
+	"@accumulation": lambda reading: reading.accumulation_dtype,
+	"@optimizer": lambda reading: reading.optimizer,
+	"@cpu_optimizer": lambda reading: reading.cpu_optimizer,
+	"@offload_optimizer": lambda reading: reading.offload_device("offload_optimizer"),
+	"@offload_param": lambda reading: reading.offload_device("offload_param"),
+	"@nvme": lambda reading: (
+		"nvme" in (reading.offload_device("offload_param"), reading.offload_device("offload_optimizer"))
+	),
+	"@zenflow": lambda reading: reading.zenflow,
+	"@reader": lambda reading: reading.file.consumer,
+	"@accelerate": lambda reading: reading.file.huggingface,
+	"@overlap_comm": overlap_comm,
+	"@dynamic_scale": lambda reading: reading.value("fp16.loss_scale") == 0,
+	"@w_mode": lambda reading: "adam_w_mode" in reading.block("optimizer.params"),
+	"@more_limited_groups": more_limited_groups,
+	"@interval_below_update": interval_below_update,
+	# Accelerate, and with it the Trainer, writes batch sizes into every config that has none
+	"@any_batch_size": lambda reading: (
+		reading.file.huggingface
+		or any(
+			name in reading.document.data
+			for name in ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+		)
+	),
+	"@tested": is_tested,
+	"@tp_sizes_differ": lambda reading: (
+		reading.value("tensor_parallel.tp.tp_size") != reading.value("tensor_parallel.autotp_size")
+	),
 }
 
 
 def subject(reading: Reading, name: str) -> Any:
-    """What a condition is about; many conditions are about the same."""
-    if name not in reading.subjects:
-        reading.subjects[name] = found_subject(reading, name)
-    return reading.subjects[name]
+	"""What a condition is about; many conditions are about the same."""
+	if name not in reading.subjects:
+		reading.subjects[name] = found_subject(reading, name)
+	return reading.subjects[name]
 
 
 def found_subject(reading: Reading, name: str) -> Any:
-    if name.startswith("@"):
-        return FACTS[name](reading)
-    if name.endswith("?"):
-        return reading.written(name[:-1])
-    if name.endswith("!"):
-        return name[:-1] in reading.filled
-    return reading.value(name)
+	if name.startswith("@"):
+		return FACTS[name](reading)
+	if name.endswith("?"):
+		return reading.written(name[:-1])
+	if name.endswith("!"):
+		return name[:-1] in reading.filled
+	return reading.value(name)
 
 
 def is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+	return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def is_numeral(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+	try:
+		float(text)
+	except ValueError:
+		return False
+	return True
 
 
 def is_kind(value: object, kind: str) -> bool:
-    """Tell whether a value is of a JSON kind; "number" and "int" leave out true and false.
+	"""Tell whether a value is of a JSON kind; "number" and "int" leave out true and false.
 
-    "items" is a list that is not empty, "numeral" a text that is a number, "fraction" a float (4.0 too), "no name" a
-    text that is empty or holds a dot.
-    """
-    kinds: dict[str, bool] = {
-        "number": is_number(value),
-        "int": isinstance(value, int) and not isinstance(value, bool),
-        "text": isinstance(value, str),
-        "null": value is None,
-        "mapping": isinstance(value, dict),
-        "list": isinstance(value, list),
-        "items": isinstance(value, list) and bool(value),
-        "numeral": isinstance(value, str) and is_numeral(value),
-        "bool": isinstance(value, bool),
-        "fraction": isinstance(value, float),
-        "no name": isinstance(value, str) and (not value or "." in value),
-    }
-    return kinds[kind]
+	"items" is a list that is not empty, "numeral" a text that is a number, "fraction" a float (4.0 too), "no name" a
+	text that is empty or holds a dot.
+	"""
+	kinds: dict[str, bool] = {
+		"number": is_number(value),
+		"int": isinstance(value, int) and not isinstance(value, bool),
+		"text": isinstance(value, str),
+		"null": value is None,
+		"mapping": isinstance(value, dict),
+		"list": isinstance(value, list),
+		"items": isinstance(value, list) and bool(value),
+		"numeral": isinstance(value, str) and is_numeral(value),
+		"bool": isinstance(value, bool),
+		"fraction": isinstance(value, float),
+		"no name": isinstance(value, str) and (not value or "." in value),
+	}
+	return kinds[kind]
 
 
 TESTS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "not": lambda value, operand: value not in operand if isinstance(operand, list) else value != operand,
-    "gt": lambda value, operand: isinstance(value, (int, float)) and value > operand,
-    "ge": lambda value, operand: isinstance(value, (int, float)) and value >= operand,
-    "lt": lambda value, operand: isinstance(value, (int, float)) and value < operand,
-    "le": lambda value, operand: isinstance(value, (int, float)) and value <= operand,
-    "is": is_kind,
-    "is_not": lambda value, operand: not is_kind(value, operand),
-    "odd": lambda value, operand: is_number(value) and (value % 2 != 0) is operand,
-    "off_8": lambda value, operand: is_number(value) and (value % 8 != 0) is operand,
-    "truthy": lambda value, operand: bool(value) is operand,
+	"not": lambda value, operand: value not in operand if isinstance(operand, list) else value != operand,
+	"gt": lambda value, operand: isinstance(value, (int, float)) and value > operand,
+	"ge": lambda value, operand: isinstance(value, (int, float)) and value >= operand,
+	"lt": lambda value, operand: isinstance(value, (int, float)) and value < operand,
+	"le": lambda value, operand: isinstance(value, (int, float)) and value <= operand,
+	"is": is_kind,
+	"is_not": lambda value, operand: not is_kind(value, operand),
+	"odd": lambda value, operand: is_number(value) and (value % 2 != 0) is operand,
+	"off_8": lambda value, operand: is_number(value) and (value % 8 != 0) is operand,
+	"truthy": lambda value, operand: bool(value) is operand,
 }
 
 
 def holds(reading: Reading, conditions: Mapping[str, Any]) -> bool:
-    return all(satisfied(subject(reading, name), wanted) for name, wanted in conditions.items())
+	return all(satisfied(subject(reading, name), wanted) for name, wanted in conditions.items())
 
 
 def satisfied(value: Any, wanted: Any) -> bool:
-    if isinstance(wanted, dict):
-        return all(TESTS[test](value, operand) for test, operand in wanted.items())
-    if isinstance(wanted, list):
-        return any(same(value, choice) for choice in wanted)
-    return same(value, wanted)
+	if isinstance(wanted, dict):
+		return all(TESTS[test](value, operand) for test, operand in wanted.items())
+	if isinstance(wanted, list):
+		return any(same(value, choice) for choice in wanted)
+	return same(value, wanted)
 
 
 def same(value: Any, wanted: Any) -> bool:
-    """Compare as JSON does: true is not 1."""
-    return bool(value == wanted) and isinstance(value, bool) == isinstance(wanted, bool)
+	"""Compare as JSON does: true is not 1."""
+	return bool(value == wanted) and isinstance(value, bool) == isinstance(wanted, bool)
 
 
 def rows(table: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = load_json("deepspeed_rules.json")[table]
-    return found
+	found: list[dict[str, Any]] = load_json("deepspeed_rules.json")[table]
+	return found
 
 
 @lru_cache(maxsize=8)
 def by_key(table: str) -> Mapping[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
-    for row in rows(table):
-        for key in row["keys"]:
-            found.setdefault(key, []).append(row)
-    return found
+	found: dict[str, list[dict[str, Any]]] = {}
+	for row in rows(table):
+		for key in row["keys"]:
+			found.setdefault(key, []).append(row)
+	return found
 
 
 @lru_cache(maxsize=1024)
 def rows_for(code: str, release: str, accelerate: str) -> tuple[dict[str, Any], ...]:
-    return tuple(
-        row
-        for row in rows("conflicts")
-        if row["rule"] == code
-        and covers(row.get("releases", "*"), release)
-        and covers(row.get("accelerate", "*"), accelerate)
-    )
+	return tuple(
+		row
+		for row in rows("conflicts")
+		if row["rule"] == code
+		and covers(row.get("releases", "*"), release)
+		and covers(row.get("accelerate", "*"), accelerate)
+	)
 
 
 def hits(reading: Reading, code: str) -> Iterator[Hit]:
-    for row in rows_for(code, reading.release, reading.file.targets.accelerate):
-        if holds(reading, row["when"]):
-            yield hit(reading, row)
+	for row in rows_for(code, reading.release, reading.file.targets.accelerate):
+		if holds(reading, row["when"]):
+			yield hit(reading, row)
 
 
 def hit(reading: Reading, row: Mapping[str, Any]) -> Hit:
-    """Make the hit of a row. Its message may name {value}, the value at the place, and {release}."""
-    place = row["at"]
-    message = row["message"].format(value=shown(reading.value(place)), release=reading.release)
-    severity = Severity(row["severity"]) if "severity" in row else None
-    return Hit(reading.at(place, row.get("part", "value")), message, repair(reading, row), severity)
+	"""Make the hit of a row. Its message may name {value}, the value at the place, and {release}."""
+	place = row["at"]
+	message = row["message"].format(value=shown(reading.value(place)), release=reading.release)
+	severity = Severity(row["severity"]) if "severity" in row else None
+	return Hit(reading.at(place, row.get("part", "value")), message, repair(reading, row), severity)
 
 
 def repair(reading: Reading, row: Mapping[str, Any]) -> Repair | None:
-    """The fix of a row: `set` gives a value to the setting at the place, `remove` takes it out."""
-    pointer = reading.pointer(row["at"])
-    if pointer is None or ("set" not in row and not row.get("remove")):
-        return None
-    applicability = Applicability(row.get("fix", "unsafe"))
-    if row.get("remove"):
-        return removing(pointer, applicability)
-    title = f"set {pointer[-1]} to {shown(row['set'])}"
-    return Repair(title, (Operation("replace", pointer, value=row["set"]),), applicability)
+	"""The fix of a row: `set` gives a value to the setting at the place, `remove` takes it out."""
+	pointer = reading.pointer(row["at"])
+	if pointer is None or ("set" not in row and not row.get("remove")):
+		return None
+	applicability = Applicability(row.get("fix", "unsafe"))
+	if row.get("remove"):
+		return removing(pointer, applicability)
+	title = f"set {pointer[-1]} to {shown(row['set'])}"
+	return Repair(title, (Operation("replace", pointer, value=row["set"]),), applicability)

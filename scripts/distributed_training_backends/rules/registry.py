@@ -19,148 +19,148 @@ from ..versions import covers
 
 Library = Literal["accelerate", "deepspeed", "transformers", "torch"]
 FAMILIES = {
-    "ACC": ("accelerate", "The Accelerate config file"),
-    "LCH": ("launch", "Launch and topology"),
-    "FSD": ("fsdp", "FSDP and FSDP2"),
-    "PAR": ("parallelism", "Tensor, context, sequence and Megatron-LM parallelism, TPU"),
-    "PRC": ("precision", "Mixed precision, FP8, quantization and torch.compile"),
-    "DSP": ("deepspeed", "The DeepSpeed config"),
-    "TRN": ("trainer", "Transformers TrainingArguments"),
-    "PYS": ("python", "Plugin calls in Python"),
-    "XCF": ("cross-file", "Files, and settings in several places"),
+	"ACC": ("accelerate", "The Accelerate config file"),
+	"LCH": ("launch", "Launch and topology"),
+	"FSD": ("fsdp", "FSDP and FSDP2"),
+	"PAR": ("parallelism", "Tensor, context, sequence and Megatron-LM parallelism, TPU"),
+	"PRC": ("precision", "Mixed precision, FP8, quantization and torch.compile"),
+	"DSP": ("deepspeed", "The DeepSpeed config"),
+	"TRN": ("trainer", "Transformers TrainingArguments"),
+	"PYS": ("python", "Plugin calls in Python"),
+	"XCF": ("cross-file", "Files, and settings in several places"),
 }
 LIBRARIES: dict[str, Library] = {"DSP": "deepspeed", "TRN": "transformers"}  # of a family, where it is not accelerate
 
 
 class Operation(NamedTuple):
-    """One step of a fix, in terms of entries.
+	"""One step of a fix, in terms of entries.
 
-    rename: the key becomes `text`. replace: the value becomes `value`. remove: the entry goes, with its line.
-    add: an entry `text: value` is put at the end of the mapping at `pointer`. move: the entry goes below the
-    mapping at `target`, under its own key or under `text`. text: the extent `at` is replaced by `text` verbatim.
-    """
+	rename: the key becomes `text`. replace: the value becomes `value`. remove: the entry goes, with its line.
+	add: an entry `text: value` is put at the end of the mapping at `pointer`. move: the entry goes below the
+	mapping at `target`, under its own key or under `text`. text: the extent `at` is replaced by `text` verbatim.
+	"""
 
-    action: Literal["rename", "replace", "remove", "add", "move", "text"]
-    pointer: Pointer
-    text: str = ""
-    value: object = None
-    target: Pointer = ()
-    extent: tuple[int, int] | None = None
+	action: Literal["rename", "replace", "remove", "add", "move", "text"]
+	pointer: Pointer
+	text: str = ""
+	value: object = None
+	target: Pointer = ()
+	extent: tuple[int, int] | None = None
 
 
 class Repair(NamedTuple):
-    """A fix before its positions are known."""
+	"""A fix before its positions are known."""
 
-    title: str
-    operations: tuple[Operation, ...]
-    applicability: Applicability = Applicability.SAFE
+	title: str
+	operations: tuple[Operation, ...]
+	applicability: Applicability = Applicability.SAFE
 
 
 class Hit(NamedTuple):
-    """What a rule yields: where, what to say, and how to mend it. `severity` beats the rule's own."""
+	"""What a rule yields: where, what to say, and how to mend it. `severity` beats the rule's own."""
 
-    at: At
-    message: str
-    repair: Repair | None = None
-    severity: Severity | None = None
-    related: tuple[At, ...] = ()
+	at: At
+	message: str
+	repair: Repair | None = None
+	severity: Severity | None = None
+	related: tuple[At, ...] = ()
 
 
 def in_whole(hit: Hit) -> Hit:
-    outer = hit.at.document.outer
-    if outer is None:
-        return hit
-    whole, base = outer
+	outer = hit.at.document.outer
+	if outer is None:
+		return hit
+	whole, base = outer
 
-    def there(at: At) -> At:
-        return At(whole, (*base, *at.pointer), at.part if at.pointer else "key", at.extent)
+	def there(at: At) -> At:
+		return At(whole, (*base, *at.pointer), at.part if at.pointer else "key", at.extent)
 
-    def moved(step: Operation) -> Operation:
-        return step._replace(pointer=(*base, *step.pointer), target=(*base, *step.target))
+	def moved(step: Operation) -> Operation:
+		return step._replace(pointer=(*base, *step.pointer), target=(*base, *step.target))
 
-    repair = hit.repair and hit.repair._replace(operations=tuple(map(moved, hit.repair.operations)))
-    return hit._replace(at=there(hit.at), repair=repair, related=tuple(map(there, hit.related)))
+	repair = hit.repair and hit.repair._replace(operations=tuple(map(moved, hit.repair.operations)))
+	return hit._replace(at=there(hit.at), repair=repair, related=tuple(map(there, hit.related)))
 
 
 class Rule(NamedTuple):
-    code: str
-    name: str
-    check: Callable[..., Iterator[Hit]]
-    inputs: tuple[str, ...]
-    severities: tuple[tuple[Severity, str], ...]
-    library: Library
-    links: tuple[str, ...]
+	code: str
+	name: str
+	check: Callable[..., Iterator[Hit]]
+	inputs: tuple[str, ...]
+	severities: tuple[tuple[Severity, str], ...]
+	library: Library
+	links: tuple[str, ...]
 
-    @property
-    def documentation(self) -> str:
-        from textwrap import dedent
+	@property
+	def documentation(self) -> str:
+		from textwrap import dedent
 
-        first, _, rest = (self.check.__doc__ or "").strip().partition("\n")
-        return f"{first}\n{dedent(rest)}".strip()
+		first, _, rest = (self.check.__doc__ or "").strip().partition("\n")
+		return f"{first}\n{dedent(rest)}".strip()
 
-    @property
-    def summary(self) -> str:
-        return self.documentation.split("\n\n")[0].replace("\n", " ")
+	@property
+	def summary(self) -> str:
+		return self.documentation.split("\n\n")[0].replace("\n", " ")
 
-    @property
-    def page(self) -> str:
-        return f"references/rules/{FAMILIES[self.code[:3]][0]}.md#{self.code.lower()}"
+	@property
+	def page(self) -> str:
+		return f"references/rules/{FAMILIES[self.code[:3]][0]}.md#{self.code.lower()}"
 
-    def severity_for(self, release: str) -> Severity | None:
-        """The severity for a release of the rule's library; None when the rule does not apply to it."""
-        for severity, spans in self.severities:
-            if covers(spans, release):
-                return severity
-        return None
+	def severity_for(self, release: str) -> Severity | None:
+		"""The severity for a release of the rule's library; None when the rule does not apply to it."""
+		for severity, spans in self.severities:
+			if covers(spans, release):
+				return severity
+		return None
 
 
 RULES: dict[str, Rule] = {}
 
 
 def rule(
-    code: str,
-    name: str = "",
-    *,
-    error: str | None = None,
-    warning: str | None = None,
-    info: str | None = None,
-    of: Library | None = None,
-    links: tuple[str, ...] = (),
+	code: str,
+	name: str = "",
+	*,
+	error: str | None = None,
+	warning: str | None = None,
+	info: str | None = None,
+	of: Library | None = None,
+	links: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Iterator[Hit]]], Callable[..., Iterator[Hit]]]:
-    """Register a rule, under the function's name if it has no other. `error`, `warning` and `info` say for which
-    releases of the library `of` (or of the family's) it is what: "*" for all, "1.6.0..", "..0.33.0", "1.4.0..1.8.1",
-    or several joined with a comma; the heavier one wins."""
-    spans = ((Severity.ERROR, error), (Severity.WARNING, warning), (Severity.INFO, info))
-    severities = tuple((severity, text) for severity, text in spans if text is not None)
+	"""Register a rule, under the function's name if it has no other. `error`, `warning` and `info` say for which
+	releases of the library `of` (or of the family's) it is what: "*" for all, "1.6.0..", "..0.33.0", "1.4.0..1.8.1",
+	or several joined with a comma; the heavier one wins."""
+	spans = ((Severity.ERROR, error), (Severity.WARNING, warning), (Severity.INFO, info))
+	severities = tuple((severity, text) for severity, text in spans if text is not None)
 
-    def register(check: Callable[..., Iterator[Hit]]) -> Callable[..., Iterator[Hit]]:
-        if code in RULES or not severities or code[:3] not in FAMILIES:
-            raise ValueError(f"{code} is registered already, has no severity, or is of an unknown family")
-        inputs = check.__code__.co_varnames[: check.__code__.co_argcount]
-        library = of or LIBRARIES.get(code[:3], "accelerate")
-        RULES[code] = Rule(code, name or check.__name__.replace("_", "-"), check, inputs, severities, library, links)
-        return check
+	def register(check: Callable[..., Iterator[Hit]]) -> Callable[..., Iterator[Hit]]:
+		if code in RULES or not severities or code[:3] not in FAMILIES:
+			raise ValueError(f"{code} is registered already, has no severity, or is of an unknown family")
+		inputs = check.__code__.co_varnames[: check.__code__.co_argcount]
+		library = of or LIBRARIES.get(code[:3], "accelerate")
+		RULES[code] = Rule(code, name or check.__name__.replace("_", "-"), check, inputs, severities, library, links)
+		return check
 
-    return register
+	return register
 
 
 @lru_cache(maxsize=256)
 def applicable(
-    there: frozenset[str], releases: tuple[tuple[str, str], ...], _known: int
+	there: frozenset[str], releases: tuple[tuple[str, str], ...], _known: int
 ) -> tuple[tuple[Rule, Severity], ...]:
-    """The rules whose inputs are all there, each with its severity for these releases, of those `_known` by now."""
-    of_library = dict(releases)
-    fitting = (item for item in RULES.values() if there.issuperset(item.inputs))
-    judged = ((item, item.severity_for(of_library[item.library])) for item in fitting)
-    return tuple((item, severity) for item, severity in judged if severity is not None)
+	"""The rules whose inputs are all there, each with its severity for these releases, of those `_known` by now."""
+	of_library = dict(releases)
+	fitting = (item for item in RULES.values() if there.issuperset(item.inputs))
+	judged = ((item, item.severity_for(of_library[item.library])) for item in fitting)
+	return tuple((item, severity) for item, severity in judged if severity is not None)
 
 
 def run_rules(inputs: dict[str, Any], releases: dict[str, str]) -> Iterator[tuple[Rule, Severity, Hit]]:
-    """Call every rule that applies to these releases and whose inputs are all there."""
-    there = frozenset(name for name, value in inputs.items() if value is not None)
-    for item, severity in applicable(there, tuple(releases.items()), len(RULES)):
-        try:
-            for hit in item.check(*(inputs[name] for name in item.inputs)):
-                yield item, hit.severity or severity, hit
-        except OpenValueError:
-            continue
+	"""Call every rule that applies to these releases and whose inputs are all there."""
+	there = frozenset(name for name, value in inputs.items() if value is not None)
+	for item, severity in applicable(there, tuple(releases.items()), len(RULES)):
+		try:
+			for hit in item.check(*(inputs[name] for name in item.inputs)):
+				yield item, hit.severity or severity, hit
+		except OpenValueError:
+			continue

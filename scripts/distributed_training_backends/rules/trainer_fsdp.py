@@ -31,219 +31,219 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class FsdpConfig:
-    """The `fsdp_config` of a release: its entries under the names that the Trainer knows, and where they stand."""
+	"""The `fsdp_config` of a release: its entries under the names that the Trainer knows, and where they stand."""
 
-    document: Document
-    base: Pointer
-    release: str
-    accelerate: str
-    in_file: bool
+	document: Document
+	base: Pointer
+	release: str
+	accelerate: str
+	in_file: bool
 
-    @cached_property
-    def minor(self) -> str:
-        """The minor version, which is what the tables know: 4.57 for 4.57.6."""
-        return transformers.nearest(self.release)
+	@cached_property
+	def minor(self) -> str:
+		"""The minor version, which is what the tables know: 4.57 for 4.57.6."""
+		return transformers.nearest(self.release)
 
-    @cached_property
-    def entries(self) -> dict[str, tuple[Any, Pointer]]:
-        """(value, pointer) by name. A name with the prefix fsdp_ takes the place of the one without."""
-        found: dict[str, tuple[Any, Pointer]] = {}
-        data = self.document.get(*self.base) if self.base else self.document.data
-        for key, value in data.items() if isinstance(data, dict) else ():
-            name = str(key)
-            if self.strips and name.startswith(PREFIX):
-                found[name.removeprefix(PREFIX)] = (value, (*self.base, key))
-            else:
-                found.setdefault(name, (value, (*self.base, key)))
-        settings = found.get("xla_fsdp_settings", (None, ()))
-        for key, value in settings[0].items() if isinstance(settings[0], dict) else ():
-            found[f"xla_fsdp_settings.{key}"] = (value, (*settings[1], key))
-        return found
+	@cached_property
+	def entries(self) -> dict[str, tuple[Any, Pointer]]:
+		"""(value, pointer) by name. A name with the prefix fsdp_ takes the place of the one without."""
+		found: dict[str, tuple[Any, Pointer]] = {}
+		data = self.document.get(*self.base) if self.base else self.document.data
+		for key, value in data.items() if isinstance(data, dict) else ():
+			name = str(key)
+			if self.strips and name.startswith(PREFIX):
+				found[name.removeprefix(PREFIX)] = (value, (*self.base, key))
+			else:
+				found.setdefault(name, (value, (*self.base, key)))
+		settings = found.get("xla_fsdp_settings", (None, ()))
+		for key, value in settings[0].items() if isinstance(settings[0], dict) else ():
+			found[f"xla_fsdp_settings.{key}"] = (value, (*settings[1], key))
+		return found
 
-    @cached_property
-    def strips(self) -> bool:
-        """Tell whether the prefix fsdp_ is taken off keys: up to 4.51 only in a JSON file that the argument names."""
-        always = transformers.for_release(self.release).strips_prefix == "always"
-        return always or (self.in_file and self.document.syntax == "json")
+	@cached_property
+	def strips(self) -> bool:
+		"""Tell whether the prefix fsdp_ is taken off keys: up to 4.51 only in a JSON file that the argument names."""
+		always = transformers.for_release(self.release).strips_prefix == "always"
+		return always or (self.in_file and self.document.syntax == "json")
 
-    def value(self, name: str, default: Any = None) -> Any:
-        return self.entries[name][0] if name in self.entries else default
+	def value(self, name: str, default: Any = None) -> Any:
+		return self.entries[name][0] if name in self.entries else default
 
-    def at(self, name: str) -> At:
-        return self.document.value(*self.entries[name][1])
+	def at(self, name: str) -> At:
+		return self.document.value(*self.entries[name][1])
 
-    def key(self, name: str) -> At:
-        return self.document.key(*self.entries[name][1])
+	def key(self, name: str) -> At:
+		return self.document.key(*self.entries[name][1])
 
-    @cached_property
-    def version(self) -> int:
-        default = transformers.for_release(self.release).fsdp_default_version
-        if not covers("5.0..", self.minor):
-            return 1
-        meaning = read_whole({}, self.value("version", default), "").meaning
-        return 2 if meaning == 2 else 1
+	@cached_property
+	def version(self) -> int:
+		default = transformers.for_release(self.release).fsdp_default_version
+		if not covers("5.0..", self.minor):
+			return 1
+		meaning = read_whole({}, self.value("version", default), "").meaning
+		return 2 if meaning == 2 else 1
 
-    @cached_property
-    def policy(self) -> str:
-        return str(self.value("auto_wrap_policy", "TRANSFORMER_BASED_WRAP"))
+	@cached_property
+	def policy(self) -> str:
+		return str(self.value("auto_wrap_policy", "TRANSFORMER_BASED_WRAP"))
 
-    @cached_property
-    def undecided(self) -> frozenset[str]:
-        """The settings by which others are read, where their own value is refused: version and policy."""
-        return frozenset(name for name, outcome in refused(self, CONTROLS) if outcome.expected)
+	@cached_property
+	def undecided(self) -> frozenset[str]:
+		"""The settings by which others are read, where their own value is refused: version and policy."""
+		return frozenset(name for name, outcome in refused(self, CONTROLS) if outcome.expected)
 
-    @cached_property
-    def xla(self) -> bool:
-        return bool(self.value("xla"))
+	@cached_property
+	def xla(self) -> bool:
+		return bool(self.value("xla"))
 
 
 def rows(config: FsdpConfig, name: str) -> Iterator[Row]:
-    for row in load_json(DATA)["rows"]:
-        if row["key"] == name and covers(row["releases"], config.minor):
-            yield row
+	for row in load_json(DATA)["rows"]:
+		if row["key"] == name and covers(row["releases"], config.minor):
+			yield row
 
 
 def holds(config: FsdpConfig, row: Row) -> bool:
-    when = row.get("when", {})
-    if row.get("xla_only", False) is not config.xla and not row.get("xla"):
-        return False
-    return when.get("version", str(config.version)) == str(config.version) and when.get("policy") in (
-        None,
-        config.policy,
-    )
+	when = row.get("when", {})
+	if row.get("xla_only", False) is not config.xla and not row.get("xla"):
+		return False
+	return when.get("version", str(config.version)) == str(config.version) and when.get("policy") in (
+		None,
+		config.policy,
+	)
 
 
 def refused(config: FsdpConfig, names: Iterable[str] | None = None) -> Iterator[tuple[str, Outcome]]:
-    """The values that TrainingArguments, or the plugin that the Trainer makes, refuses or takes for another."""
-    for name in config.entries if names is None else [name for name in names if name in config.entries]:
-        value = config.value(name)
-        for row in rows(config, name):
-            if (
-                not holds(config, row)
-                or (names is None and is_open(config, row))
-                or (row.get("texts_only") and not isinstance(value, str))
-            ):
-                continue
-            outcome = read(row, value, config.accelerate)
-            if outcome.expected or outcome.slip:
-                yield name, outcome
-                break
+	"""The values that TrainingArguments, or the plugin that the Trainer makes, refuses or takes for another."""
+	for name in config.entries if names is None else [name for name in names if name in config.entries]:
+		value = config.value(name)
+		for row in rows(config, name):
+			if (
+				not holds(config, row)
+				or (names is None and is_open(config, row))
+				or (row.get("texts_only") and not isinstance(value, str))
+			):
+				continue
+			outcome = read(row, value, config.accelerate)
+			if outcome.expected or outcome.slip:
+				yield name, outcome
+				break
 
 
 def is_open(config: FsdpConfig, row: Row) -> bool:
-    """Tell whether a row depends on a setting that is refused itself: it is open until that is mended."""
-    return any(CONTROLS[name] in row.get("when", {}) for name in config.undecided)
+	"""Tell whether a row depends on a setting that is refused itself: it is open until that is mended."""
+	return any(CONTROLS[name] in row.get("when", {}) for name in config.undecided)
 
 
 def read(row: Row, value: Any, accelerate: str) -> Outcome:
-    own = READERS.get(row["read"])
-    if own is None:
-        return readings.read(row, value, accelerate)
-    return Outcome() if value is None and row.get("null") == "unset" else own(row, value, accelerate)
+	own = READERS.get(row["read"])
+	if own is None:
+		return readings.read(row, value, accelerate)
+	return Outcome() if value is None and row.get("null") == "unset" else own(row, value, accelerate)
 
 
 def read_whole(_how: Row, value: Any, _release: str) -> Outcome:
-    """int() of the value itself: 2, "2" and 2.0, but not "2.0"."""
-    try:
-        return Outcome(int(value))
-    except (TypeError, ValueError, OverflowError):
-        better = readings.whole(value)
-        return Outcome(None, "an integer", better=better, sure=better is not None)
+	"""int() of the value itself: 2, "2" and 2.0, but not "2.0"."""
+	try:
+		return Outcome(int(value))
+	except (TypeError, ValueError, OverflowError):
+		better = readings.whole(value)
+		return Outcome(None, "an integer", better=better, sure=better is not None)
 
 
 def read_truthy(_how: Row, value: Any, _release: str) -> Outcome:
-    """Python's own truth: any text but the empty one is true."""
-    if isinstance(value, str) and value.lower() in readings.FALSE_WORDS:
-        slip = "the text is not converted and counts as true; write false without quotation marks"
-        return Outcome(True, slip=slip, better=False, sure=True)
-    return Outcome(bool(value))
+	"""Python's own truth: any text but the empty one is true."""
+	if isinstance(value, str) and value.lower() in readings.FALSE_WORDS:
+		slip = "the text is not converted and counts as true; write false without quotation marks"
+		return Outcome(True, slip=slip, better=False, sure=True)
+	return Outcome(bool(value))
 
 
 def read_size(how: Row, value: Any, _release: str) -> Outcome:
-    whole = readings.whole(value)
-    if not isinstance(value, (int, float)):
-        return Outcome(None, "an integer without quotation marks", better=whole, sure=whole is not None)
-    if value > 0 and (isinstance(value, float) or (how.get("strict") and isinstance(value, bool))):
-        return Outcome(None, "an integer", better=whole, sure=whole is not None)
-    return Outcome(value)
+	whole = readings.whole(value)
+	if not isinstance(value, (int, float)):
+		return Outcome(None, "an integer without quotation marks", better=whole, sure=whole is not None)
+	if value > 0 and (isinstance(value, float) or (how.get("strict") and isinstance(value, bool))):
+		return Outcome(None, "an integer", better=whole, sure=whole is not None)
+	return Outcome(value)
 
 
 def read_classes(_how: Row, value: Any, _release: str) -> Outcome:
-    if isinstance(value, str):
-        return Outcome([value])
-    names = list(value) if isinstance(value, (list, dict)) else None
-    if names is None or not all(isinstance(name, str) for name in names):
-        return Outcome(None, "a class name or a list of class names")
-    return Outcome(names)
+	if isinstance(value, str):
+		return Outcome([value])
+	names = list(value) if isinstance(value, (list, dict)) else None
+	if names is None or not all(isinstance(name, str) for name in names):
+		return Outcome(None, "a class name or a list of class names")
+	return Outcome(names)
 
 
 def read_mapping(_how: Row, value: Any, _release: str) -> Outcome:
-    return Outcome(value) if isinstance(value, (dict, list)) else Outcome(None, "a mapping")
+	return Outcome(value) if isinstance(value, (dict, list)) else Outcome(None, "a mapping")
 
 
 def read_dtype(_how: Row, value: Any, _release: str) -> Outcome:
-    facts = load_json("quantization.json")
-    if value in facts["dtypes"]:
-        return Outcome(value)
-    better = facts["same_dtype"].get(value) if isinstance(value, str) else None
-    return Outcome(None, "the name of a dtype as PyTorch has it, such as bfloat16", better=better, sure=bool(better))
+	facts = load_json("quantization.json")
+	if value in facts["dtypes"]:
+		return Outcome(value)
+	better = facts["same_dtype"].get(value) if isinstance(value, str) else None
+	return Outcome(None, "the name of a dtype as PyTorch has it, such as bfloat16", better=better, sure=bool(better))
 
 
 READERS: Mapping[str, Callable[[Row, Any, str], Outcome]] = {
-    "whole": read_whole,
-    "truthy": read_truthy,
-    "size": read_size,
-    "classes": read_classes,
-    "mapping": read_mapping,
-    "dtype": read_dtype,
+	"whole": read_whole,
+	"truthy": read_truthy,
+	"size": read_size,
+	"classes": read_classes,
+	"mapping": read_mapping,
+	"dtype": read_dtype,
 }
 
 
 def fix(config: FsdpConfig, name: str, outcome: Outcome) -> Repair | None:
-    return repair_of(config.at(name), config.value(name), outcome)
+	return repair_of(config.at(name), config.value(name), outcome)
 
 
 def unread(config: FsdpConfig) -> Iterator[tuple[str, str, Repair | None]]:
-    """(name, reason, fix) for the entries that a release does not look at with these settings."""
-    known = transformers.for_release(config.release).fsdp_keys
-    for name, (_, pointer) in config.entries.items():
-        if name.startswith(SETTINGS) and config.xla:
-            continue
-        if name not in known:
-            yield name, *explanation(config, name, pointer)
-        elif reason := not_with_these(config, name):
-            yield name, reason, removing(pointer)
+	"""(name, reason, fix) for the entries that a release does not look at with these settings."""
+	known = transformers.for_release(config.release).fsdp_keys
+	for name, (_, pointer) in config.entries.items():
+		if name.startswith(SETTINGS) and config.xla:
+			continue
+		if name not in known:
+			yield name, *explanation(config, name, pointer)
+		elif reason := not_with_these(config, name):
+			yield name, reason, removing(pointer)
 
 
 def not_with_these(config: FsdpConfig, name: str) -> str:
-    found = list(rows(config, name))
-    if not found or any(holds(config, row) or is_open(config, row) for row in found) or name == "version":
-        return ""
-    if any(row.get("xla_only") for row in found):
-        return "" if name.startswith("xla_fsdp_settings.") else "it is read with xla: true only"
-    if config.xla:
-        return "" if name in READ_WITH_XLA else "with xla: true it is not read"
-    if any("policy" in row.get("when", {}) for row in found):
-        wanted = next(row["when"]["policy"] for row in found if "policy" in row.get("when", {}))
-        return f"it is read with auto_wrap_policy: {wanted} only, here it is {config.policy}"
-    other = next(row["when"]["version"] for row in found if "version" in row.get("when", {}))
-    return f"it is read with FSDP{other} only, and the version in effect is {config.version}"
+	found = list(rows(config, name))
+	if not found or any(holds(config, row) or is_open(config, row) for row in found) or name == "version":
+		return ""
+	if any(row.get("xla_only") for row in found):
+		return "" if name.startswith("xla_fsdp_settings.") else "it is read with xla: true only"
+	if config.xla:
+		return "" if name in READ_WITH_XLA else "with xla: true it is not read"
+	if any("policy" in row.get("when", {}) for row in found):
+		wanted = next(row["when"]["policy"] for row in found if "policy" in row.get("when", {}))
+		return f"it is read with auto_wrap_policy: {wanted} only, here it is {config.policy}"
+	other = next(row["when"]["version"] for row in found if "version" in row.get("when", {}))
+	return f"it is read with FSDP{other} only, and the version in effect is {config.version}"
 
 
 def explanation(config: FsdpConfig, name: str, pointer: Pointer) -> tuple[str, Repair | None]:
-    known = transformers.for_release(config.release).fsdp_keys
-    bare = name.removeprefix(PREFIX)
-    if name.startswith(PREFIX) and bare in known and not config.strips:
-        return f"the prefix is not taken off here: the name is {bare}", rename(config, pointer, bare)
-    for hint in load_json(DATA)["hints"]:
-        if hint["key"] == name and covers(hint["releases"], config.minor):
-            return hint["text"], rename(config, pointer, hint.get("name"))
-    spans = transformers.spans("fsdp_config", name)
-    if spans and parse(spans[0][0]) > parse(config.minor):
-        return f"it is read {describe(spans[0][0], None)}", None
-    near = closest(name, known)
-    return (f"did you mean {near}?" if near else "remove it"), rename(config, pointer, near)
+	known = transformers.for_release(config.release).fsdp_keys
+	bare = name.removeprefix(PREFIX)
+	if name.startswith(PREFIX) and bare in known and not config.strips:
+		return f"the prefix is not taken off here: the name is {bare}", rename(config, pointer, bare)
+	for hint in load_json(DATA)["hints"]:
+		if hint["key"] == name and covers(hint["releases"], config.minor):
+			return hint["text"], rename(config, pointer, hint.get("name"))
+	spans = transformers.spans("fsdp_config", name)
+	if spans and parse(spans[0][0]) > parse(config.minor):
+		return f"it is read {describe(spans[0][0], None)}", None
+	near = closest(name, known)
+	return (f"did you mean {near}?" if near else "remove it"), rename(config, pointer, near)
 
 
 def rename(config: FsdpConfig, pointer: Pointer, name: str | None) -> Repair | None:
-    return renaming(pointer, name) if name and name not in config.entries and "." not in name else None
+	return renaming(pointer, name) if name and name not in config.entries and "." not in name else None

@@ -22,164 +22,164 @@ NUMBERS = ("float", "int", "float | None", "int | None")
 
 @rule("TRN020", error="*")
 def argument_value(trainer: Document, targets: Targets) -> Iterator[Hit]:
-    """A value of an argument that TrainingArguments refuses.
+	"""A value of an argument that TrainingArguments refuses.
 
-    Strategies, schedulers and optimizers are compared letter by letter; an unquoted `no` is the boolean false for
-    YAML and none of them. Numbers are compared with numbers, so a text ("10", or 5e-5, which YAML 1.1 reads as a
-    text) ends in a TypeError. Source: 5.24.0, training_args.py, `TrainingArguments.__post_init__` and
-    `_validate_args`.
-    """
-    minor = transformers.nearest(targets.transformers)
-    for row in load_json(DATA)["values"]:
-        name = row["argument"]
-        if name not in given(trainer) or name not in known_arguments(targets) or not covers(row["releases"], minor):
-            continue
-        if given(trainer).get(row.get("unless")) is None and (expected := refused(row, trainer.get(name), targets)):
-            yield refusal(trainer, row, expected, targets)
+	Strategies, schedulers and optimizers are compared letter by letter; an unquoted `no` is the boolean false for
+	YAML and none of them. Numbers are compared with numbers, so a text ("10", or 5e-5, which YAML 1.1 reads as a
+	text) ends in a TypeError. Source: 5.24.0, training_args.py, `TrainingArguments.__post_init__` and
+	`_validate_args`.
+	"""
+	minor = transformers.nearest(targets.transformers)
+	for row in load_json(DATA)["values"]:
+		name = row["argument"]
+		if name not in given(trainer) or name not in known_arguments(targets) or not covers(row["releases"], minor):
+			continue
+		if given(trainer).get(row.get("unless")) is None and (expected := refused(row, trainer.get(name), targets)):
+			yield refusal(trainer, row, expected, targets)
 
 
 def refused(row: Row, value: Any, targets: Targets) -> str:
-    if value is None and row.get("null"):
-        return ""
-    return READERS[row["read"]](row, value, targets)
+	if value is None and row.get("null"):
+		return ""
+	return READERS[row["read"]](row, value, targets)
 
 
 def refusal(document: Document, row: Row, expected: str, targets: Targets) -> Hit:
-    name, value = row["argument"], document.get(row["argument"])
-    near = meant(row, value, targets)
-    at = document.value(name)
-    sure = value is False or isinstance(near, (int, float))
-    applicability = Applicability.SAFE if sure else Applicability.UNSAFE
-    repair = None if near is None else rewriting(at, near, applicability)
-    says = f"transformers {targets.transformers} refuses it"
-    says += did_you_mean(near if isinstance(near, str) and value else None)
-    if value is False and near == "no":
-        says += f" (YAML reads an unquoted no as false); write {as_written(at, near)}"
-    return Hit(at, misfit(f"{name} {shown(value)}", expected, says), repair)
+	name, value = row["argument"], document.get(row["argument"])
+	near = meant(row, value, targets)
+	at = document.value(name)
+	sure = value is False or isinstance(near, (int, float))
+	applicability = Applicability.SAFE if sure else Applicability.UNSAFE
+	repair = None if near is None else rewriting(at, near, applicability)
+	says = f"transformers {targets.transformers} refuses it"
+	says += did_you_mean(near if isinstance(near, str) and value else None)
+	if value is False and near == "no":
+		says += f" (YAML reads an unquoted no as false); write {as_written(at, near)}"
+	return Hit(at, misfit(f"{name} {shown(value)}", expected, says), repair)
 
 
 def meant(row: Row, value: Any, targets: Targets) -> Any:
-    if row["read"] == "enum":
-        words = enum_words(row, targets)
-        lower = {word.lower(): word for word in words}.get(str(value).lower())
-        near = lower or (closest(value, words) if isinstance(value, str) else None)
-        return "no" if value is False and "no" in words else near
-    if row["read"] == "reports":
-        return "none" if value is False else closest(value, row["words"]) if isinstance(value, str) else None
-    return number_in(value)
+	if row["read"] == "enum":
+		words = enum_words(row, targets)
+		lower = {word.lower(): word for word in words}.get(str(value).lower())
+		near = lower or (closest(value, words) if isinstance(value, str) else None)
+		return "no" if value is False and "no" in words else near
+	if row["read"] == "reports":
+		return "none" if value is False else closest(value, row["words"]) if isinstance(value, str) else None
+	return number_in(value)
 
 
 def number_in(value: Any) -> int | float | None:
-    if not isinstance(value, str):
-        return None
-    for kind in (int, float):
-        try:
-            return kind(value)
-        except ValueError:
-            continue
-    return None
+	if not isinstance(value, str):
+		return None
+	for kind in (int, float):
+		try:
+			return kind(value)
+		except ValueError:
+			continue
+	return None
 
 
 def enum_words(row: Row, targets: Targets) -> tuple[str, ...]:
-    return transformers.for_release(targets.transformers).enum(row["enum"])
+	return transformers.for_release(targets.transformers).enum(row["enum"])
 
 
 def read_enum(row: Row, value: Any, targets: Targets) -> str:
-    words = enum_words(row, targets)
-    return "" if isinstance(value, str) and value in words else listing(words)
+	words = enum_words(row, targets)
+	return "" if isinstance(value, str) and value in words else listing(words)
 
 
 def read_words(row: Row, value: Any, _targets: Targets) -> str:
-    wrong = isinstance(value, str) and any(word not in row["words"] for word in value.split())
-    return f"words of {listing(row['words'])}" if wrong else ""
+	wrong = isinstance(value, str) and any(word not in row["words"] for word in value.split())
+	return f"words of {listing(row['words'])}" if wrong else ""
 
 
 def read_reports(row: Row, value: Any, _targets: Targets) -> str:
-    """Trackers, one or a list of them; the packages for them are another matter."""
-    names = value if isinstance(value, list) else [value]
-    return "" if all(name in row["words"] for name in names) else f"{listing(row['words'])}, or a list of them"
+	"""Trackers, one or a list of them; the packages for them are another matter."""
+	names = value if isinstance(value, list) else [value]
+	return "" if all(name in row["words"] for name in names) else f"{listing(row['words'])}, or a list of them"
 
 
 def read_json_text(_row: Row, value: Any, _targets: Targets) -> str:
-    if not isinstance(value, str) or not value.startswith("{"):
-        return ""
-    try:
-        json.loads(value)
-    except ValueError:
-        return "a mapping, nor JSON"
-    return ""
+	if not isinstance(value, str) or not value.startswith("{"):
+		return ""
+	try:
+		json.loads(value)
+	except ValueError:
+		return "a mapping, nor JSON"
+	return ""
 
 
 def read_settings(row: Row, value: Any, targets: Targets) -> str:
-    """A mapping, the path of a JSON file or JSON itself; an empty value of any type is none."""
-    if isinstance(value, (str, dict)) or not value:
-        return read_json_text(row, value, targets)
-    return "a mapping, nor the path of a JSON file"
+	"""A mapping, the path of a JSON file or JSON itself; an empty value of any type is none."""
+	if isinstance(value, (str, dict)) or not value:
+		return read_json_text(row, value, targets)
+	return "a mapping, nor the path of a JSON file"
 
 
 def taking(takes: Callable[[Any], bool], expected: str) -> Callable[[Row, Any, Targets], str]:
-    return lambda _row, value, _targets: "" if takes(value) else expected
+	return lambda _row, value, _targets: "" if takes(value) else expected
 
 
 def is_integer_of(value: Any, least: int) -> bool:
-    return isinstance(value, int) and value >= least
+	return isinstance(value, int) and value >= least
 
 
 def is_from(value: Any, least: float, most: float = inf) -> bool:
-    return isinstance(value, (int, float)) and least <= value <= most
+	return isinstance(value, (int, float)) and least <= value <= most
 
 
 READERS: Mapping[str, Callable[[Row, Any, Targets], str]] = {
-    "enum": read_enum,
-    "words": read_words,
-    "reports": read_reports,
-    "json-text": read_json_text,
-    "settings": read_settings,
-    "text": taking(lambda value: isinstance(value, str), "a text"),
-    "number": taking(lambda value: isinstance(value, (int, float)), "a number"),
-    "integer": taking(lambda value: isinstance(value, int), "an integer"),
-    "given": taking(lambda value: value is not None, "a number"),
-    "count": taking(lambda value: is_integer_of(value, 1), "an integer above 0"),
-    "loose-count": taking(
-        lambda value: isinstance(value, int) or (isinstance(value, float) and value > 0), "an integer above 0"
-    ),
-    "not-negative": taking(lambda value: is_from(value, 0), "a number of at least 0"),
-    "ratio": taking(lambda value: is_from(value, 0, 1), "a number from 0 to 1"),
-    "whole-steps": taking(lambda value: is_integer_of(value, 0), "an integer of at least 0"),
-    "steps-but-one": taking(lambda value: is_integer_of(value, 0) and value != 1, "0, or an integer above 1"),
-    "any-number": taking(lambda _: True, ""),  # not looked at here
+	"enum": read_enum,
+	"words": read_words,
+	"reports": read_reports,
+	"json-text": read_json_text,
+	"settings": read_settings,
+	"text": taking(lambda value: isinstance(value, str), "a text"),
+	"number": taking(lambda value: isinstance(value, (int, float)), "a number"),
+	"integer": taking(lambda value: isinstance(value, int), "an integer"),
+	"given": taking(lambda value: value is not None, "a number"),
+	"count": taking(lambda value: is_integer_of(value, 1), "an integer above 0"),
+	"loose-count": taking(
+		lambda value: isinstance(value, int) or (isinstance(value, float) and value > 0), "an integer above 0"
+	),
+	"not-negative": taking(lambda value: is_from(value, 0), "a number of at least 0"),
+	"ratio": taking(lambda value: is_from(value, 0, 1), "a number from 0 to 1"),
+	"whole-steps": taking(lambda value: is_integer_of(value, 0), "an integer of at least 0"),
+	"steps-but-one": taking(lambda value: is_integer_of(value, 0) and value != 1, "0, or an integer above 1"),
+	"any-number": taking(lambda _: True, ""),  # not looked at here
 }
 
 
 @rule("TRN021", warning="*")
 def number_as_text(trainer: Document, targets: Targets) -> Iterator[Hit]:
-    """A text where an argument is a number.
+	"""A text where an argument is a number.
 
-    TrainingArguments converts nothing, so the training fails later: `learning_rate: 5e-5` is a text for YAML 1.1,
-    which wants 5.0e-5. Arguments that are looked at right away are refused (TRN020). Source: 5.24.0,
-    training_args.py, `TrainingArguments.__post_init__`.
-    """
-    told = {row["argument"] for row in load_json(DATA)["values"]}
-    for name, item in known_arguments(targets).items():
-        value = given(trainer).get(name)
-        number = number_in(value)
-        if number is not None and item.type in NUMBERS and name not in told:
-            at = trainer.value(name)
-            then = ", and making the optimizer fails" if name == "learning_rate" else ""
-            text = f"{name} is the text {shown(value)} and is not converted{then}; write {as_written(at, number)}"
-            yield Hit(at, text, rewriting(at, number))
+	TrainingArguments converts nothing, so the training fails later: `learning_rate: 5e-5` is a text for YAML 1.1,
+	which wants 5.0e-5. Arguments that are looked at right away are refused (TRN020). Source: 5.24.0,
+	training_args.py, `TrainingArguments.__post_init__`.
+	"""
+	told = {row["argument"] for row in load_json(DATA)["values"]}
+	for name, item in known_arguments(targets).items():
+		value = given(trainer).get(name)
+		number = number_in(value)
+		if number is not None and item.type in NUMBERS and name not in told:
+			at = trainer.value(name)
+			then = ", and making the optimizer fails" if name == "learning_rate" else ""
+			text = f"{name} is the text {shown(value)} and is not converted{then}; write {as_written(at, number)}"
+			yield Hit(at, text, rewriting(at, number))
 
 
 @rule("TRN022", warning="*")
 def boolean_as_text(trainer: Document, targets: Targets) -> Iterator[Hit]:
-    """A text where an argument is true or false.
+	"""A text where an argument is true or false.
 
-    Any text but the empty one counts as true: `bf16: "false"` switches it on. Source: 5.24.0, training_args.py,
-    `TrainingArguments.__post_init__`.
-    """
-    for name, item in known_arguments(targets).items():
-        value = given(trainer).get(name)
-        if isinstance(value, str) and item.type in ("bool", "bool | None") and value.lower() in FALSE_WORDS:
-            at = trainer.value(name)
-            text = f"{name} is the text {shown(value)}, which counts as true; write false without quotation marks"
-            yield Hit(at, text, rewriting(at, False))
+	Any text but the empty one counts as true: `bf16: "false"` switches it on. Source: 5.24.0, training_args.py,
+	`TrainingArguments.__post_init__`.
+	"""
+	for name, item in known_arguments(targets).items():
+		value = given(trainer).get(name)
+		if isinstance(value, str) and item.type in ("bool", "bool | None") and value.lower() in FALSE_WORDS:
+			at = trainer.value(name)
+			text = f"{name} is the text {shown(value)}, which counts as true; write false without quotation marks"
+			yield Hit(at, text, rewriting(at, False))

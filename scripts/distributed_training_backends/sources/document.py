@@ -14,172 +14,165 @@ Part = Literal["key", "value", "entry"]
 
 
 class Open(Enum):
-    """What stands for a value that is only known when a script runs: `$N` of a command, a name in Python."""
+	"""What stands for a value that is only known when a script runs: `$N` of a command, a name in Python."""
 
-    OPEN = "open"
+	OPEN = "open"
 
-    def __repr__(self) -> str:
-        return "OPEN"
+	def __repr__(self) -> str:
+		return "OPEN"
 
 
 OPEN: Final = Open.OPEN
 
 
 class Node(NamedTuple):
-    """Extents of one entry: its key (None for the root and for list items) and its value."""
+	"""Extents of one entry: its key (None for the root and for list items) and its value."""
 
-    key: Extent | None
-    value: Extent
+	key: Extent | None
+	value: Extent
 
 
 class Defect(NamedTuple):
-    """Something about the text itself that its readers treat differently: `name` is a slug, `extent` says where, and
-    `pointer` names the entry when it is about one.
+	"""Something about the text itself that its readers treat differently: `name` is a slug, `extent` says where, and
+	`pointer` names the entry when it is about one.
 
-    Refused by the reader of this syntax, `detail` has its words, and the document is not `parsed`: syntax-error.
-    A DeepSpeed file that `json.load` refuses, but Hjson (DeepSpeed's own reader) takes: not-strict-json, with the words
-    of `json`; the reverse: not-hjson. Each departure from JSON: comment, trailing-comma, missing-comma,
-    missing-braces, unquoted-key, unquoted-string, single-quoted, multiline-string.
-    About the whole: byte-order-mark, other-encoding (than UTF-8), empty, not-a-mapping, fragment.
-    About one entry: duplicate-key (the extent is the whole overridden entry), template, surrogate, legacy-octal,
-    sexagesimal, not-a-number (NaN, Infinity, an overflow: Hjson reads them as text up to the line's end)."""
+	Refused by the reader of this syntax, `detail` has its words, and the document is not `parsed`: syntax-error.
+	A DeepSpeed file that `json.load` refuses, but Hjson (DeepSpeed's own reader) takes: not-strict-json, with the words
+	of `json`; the reverse: not-hjson. Each departure from JSON: comment, trailing-comma, missing-comma,
+	missing-braces, unquoted-key, unquoted-string, single-quoted, multiline-string.
+	About the whole: byte-order-mark, other-encoding (than UTF-8), empty, not-a-mapping, fragment.
+	About one entry: duplicate-key (the extent is the whole overridden entry), template, surrogate, legacy-octal,
+	sexagesimal, not-a-number (NaN, Infinity, an overflow: Hjson reads them as text up to the line's end)."""
 
-    name: str
-    extent: Extent
-    detail: str = ""
-    pointer: Pointer = ()
+	name: str
+	extent: Extent
+	detail: str = ""
+	pointer: Pointer = ()
 
 
 def copied(data: Any) -> Any:
-    """Make the mappings and lists of some data anew; `copy` would do it too, and takes long to import."""
-    if isinstance(data, dict):
-        return {key: copied(value) for key, value in data.items()}
-    return [copied(item) for item in data] if isinstance(data, list) else data
+	"""Make the mappings and lists of some data anew; `copy` would do it too, and takes long to import."""
+	if isinstance(data, dict):
+		return {key: copied(value) for key, value in data.items()}
+	return [copied(item) for item in data] if isinstance(data, list) else data
 
 
 class Document:
-    """One source. `data` is what the target's own reader gives (YAML 1.1 or JSON); None when it cannot be parsed.
+	"""One source. `data` is what the target's own reader gives (YAML 1.1 or JSON); None when it cannot be parsed.
 
-    Everything about it is shared and stays as it is once made.
-    """
+	Everything about it is shared and stays as it is once made.
+	"""
 
-    def __init__(
-        self,
-        path: str,
-        kind: Kind,
-        syntax: Syntax,
-        text: str,
-        data: Any,
-        nodes: Mapping[Pointer, Node],
-        defects: tuple[Defect, ...] = (),
-        parsed: bool = True,
-    ) -> None:
-        self.path, self.text, self.data = path, text, data
-        self.kind: Kind = kind
-        self.syntax: Syntax = syntax
-        self.nodes, self.defects, self.parsed = nodes, defects, parsed
-        self.newline, self.bom = "\n", False
-        self.begin = 0  # where it begins, when it is a part of a larger text
-        self.outer: tuple[Document, Pointer] | None = None  # where it stands, when it is an entry of another document
+	def __init__(
+		self,
+		path: str,
+		kind: Kind,
+		syntax: Syntax,
+		text: str,
+		data: Any,
+		nodes: Mapping[Pointer, Node],
+		defects: tuple[Defect, ...] = (),
+		parsed: bool = True,
+	) -> None:
+		self.path, self.text, self.data = path, text, data
+		self.kind: Kind = kind
+		self.syntax: Syntax = syntax
+		self.nodes, self.defects, self.parsed = nodes, defects, parsed
+		self.newline, self.bom = "\n", False
+		self.begin = 0  # where it begins, when it is a part of a larger text
+		self.outer: tuple[Document, Pointer] | None = None  # where it stands, when it is an entry of another document
 
-    def key(self, *pointer: str | int) -> "At":
-        """Point at a key."""
-        return At(self, pointer, "key")
+	def key(self, *pointer: str | int) -> "At":
+		return At(self, pointer, "key")
 
-    def value(self, *pointer: str | int) -> "At":
-        """Point at a value."""
-        return At(self, pointer, "value")
+	def value(self, *pointer: str | int) -> "At":
+		return At(self, pointer, "value")
 
-    def stretch(self, extent: Extent, pointer: Pointer = ()) -> "At":
-        """Point at a stretch of the text that is no entry."""
-        return At(self, pointer, "value", extent)
+	def stretch(self, extent: Extent, pointer: Pointer = ()) -> "At":
+		return At(self, pointer, "value", extent)
 
-    def get(self, *pointer: str | int) -> Any:
-        """Give the value at a pointer, or None when there is none."""
-        node: Any = self.data
-        for step in pointer:
-            try:
-                node = node[step]
-            except (KeyError, IndexError, TypeError):
-                return None
-        return node
+	def get(self, *pointer: str | int) -> Any:
+		"""Give the value at a pointer, or None when there is none."""
+		node: Any = self.data
+		for step in pointer:
+			try:
+				node = node[step]
+			except (KeyError, IndexError, TypeError):
+				return None
+		return node
 
-    def has(self, *pointer: str | int) -> bool:
-        """Tell whether there is an entry at a pointer, whatever its value."""
-        return pointer in self.nodes
+	def has(self, *pointer: str | int) -> bool:
+		return pointer in self.nodes
 
-    def raw(self, *pointer: str | int) -> str | None:
-        """Give the text of a value as it is written, or None when there is no such entry."""
-        node = self.nodes.get(pointer)
-        return None if node is None else self.text[node.value.start : node.value.end]
+	def raw(self, *pointer: str | int) -> str | None:
+		"""Give the text of a value as it is written, or None when there is no such entry."""
+		node = self.nodes.get(pointer)
+		return None if node is None else self.text[node.value.start : node.value.end]
 
-    def with_defects(self, *defects: Defect, **changes: Any) -> "Document":
-        """Give the same document with more defects, and with other fields as named."""
-        return self._with(defects=(*self.defects, *defects), **changes)
+	def with_defects(self, *defects: Defect, **changes: Any) -> "Document":
+		return self._with(defects=(*self.defects, *defects), **changes)
 
-    def _with(self, **changes: Any) -> "Document":
-        same = Document.__new__(Document)
-        same.__dict__.update(vars(self), **changes)
-        same.__dict__.pop("_line_starts", None)
-        return same
+	def _with(self, **changes: Any) -> "Document":
+		same = Document.__new__(Document)
+		same.__dict__.update(vars(self), **changes)
+		same.__dict__.pop("_line_starts", None)
+		return same
 
-    def within(self, text: str, start: int) -> "Document":
-        """Give the same document as a part of a larger text, in which it begins at `start`."""
+	def within(self, text: str, start: int) -> "Document":
+		"""Give the same document as a part of a larger text, in which it begins at `start`."""
 
-        def moved(extent: Extent) -> Extent:
-            return Extent(extent.start + start, extent.end + start)
+		def moved(extent: Extent) -> Extent:
+			return Extent(extent.start + start, extent.end + start)
 
-        nodes = {
-            pointer: Node(None if node.key is None else moved(node.key), moved(node.value))
-            for pointer, node in self.nodes.items()
-        }
-        defects = tuple(defect._replace(extent=moved(defect.extent)) for defect in self.defects)
-        return self._with(text=text, nodes=nodes, defects=defects, begin=start)
+		nodes = {
+			pointer: Node(None if node.key is None else moved(node.key), moved(node.value))
+			for pointer, node in self.nodes.items()
+		}
+		defects = tuple(defect._replace(extent=moved(defect.extent)) for defect in self.defects)
+		return self._with(text=text, nodes=nodes, defects=defects, begin=start)
 
-    def part(self, *base: str | int, kind: Kind) -> "Document":
-        """Give what stands at a pointer as a document of its own, which knows where it comes from."""
-        depth = len(base)
-        nodes = {pointer[depth:]: node for pointer, node in self.nodes.items() if pointer[:depth] == base}
-        return self._with(data=self.get(*base), nodes=nodes, defects=(), kind=kind, outer=(self, base))
+	def part(self, *base: str | int, kind: Kind) -> "Document":
+		"""Give what stands at a pointer as a document of its own, which knows where it comes from."""
+		depth = len(base)
+		nodes = {pointer[depth:]: node for pointer, node in self.nodes.items() if pointer[:depth] == base}
+		return self._with(data=self.get(*base), nodes=nodes, defects=(), kind=kind, outer=(self, base))
 
-    @cached_property
-    def _line_starts(self) -> list[int]:
-        return [0, *(found.end() for found in re.finditer(r"\r\n?|\n", self.text))]
+	@cached_property
+	def _line_starts(self) -> list[int]:
+		return [0, *(found.end() for found in re.finditer(r"\r\n?|\n", self.text))]
 
-    def position(self, offset: int) -> tuple[int, int]:
-        """Give line and column, both from 1, of a code point."""
-        line = bisect_right(self._line_starts, offset) - 1
-        return line + 1, offset - self._line_starts[line] + 1
+	def position(self, offset: int) -> tuple[int, int]:
+		line = bisect_right(self._line_starts, offset) - 1
+		return line + 1, offset - self._line_starts[line] + 1
 
-    def extent_of(self, at: "At") -> Extent:
-        """Resolve a symbolic position; where the entry is missing, the nearest parent that exists is meant."""
-        if at.extent is not None:
-            return at.extent
-        pointer = at.pointer
-        part: Part = at.part
-        while pointer and pointer not in self.nodes:
-            pointer, part = pointer[:-1], "key"
-        node = self.nodes.get(pointer)
-        if node is None or not pointer:
-            return self._first_line()
-        return node.key if part == "key" and node.key is not None else node.value
+	def extent_of(self, at: "At") -> Extent:
+		"""Resolve a symbolic position; where the entry is missing, the nearest parent that exists is meant."""
+		if at.extent is not None:
+			return at.extent
+		pointer = at.pointer
+		part: Part = at.part
+		while pointer and pointer not in self.nodes:
+			pointer, part = pointer[:-1], "key"
+		node = self.nodes.get(pointer)
+		if node is None or not pointer:
+			return self._first_line()
+		return node.key if part == "key" and node.key is not None else node.value
 
-    def _first_line(self) -> Extent:
-        start = len(self.text) - len(self.text[self.begin :].lstrip())
-        first = re.compile(r"[^\r\n]*").match(self.text, start)
-        return Extent(*first.span()) if first and start < len(self.text) else Extent(0, 0)
+	def _first_line(self) -> Extent:
+		start = len(self.text) - len(self.text[self.begin :].lstrip())
+		first = re.compile(r"[^\r\n]*").match(self.text, start)
+		return Extent(*first.span()) if first and start < len(self.text) else Extent(0, 0)
 
-    def place(self, at: "At") -> Place:
-        """Resolve a symbolic position to lines and columns."""
-        extent = self.extent_of(at)
-        start, end = self.position(extent.start), self.position(extent.end)
-        return Place(self.path, json_pointer(at.pointer), extent, *start, *end)
+	def place(self, at: "At") -> Place:
+		extent = self.extent_of(at)
+		start, end = self.position(extent.start), self.position(extent.end)
+		return Place(self.path, json_pointer(at.pointer), extent, *start, *end)
 
 
 class At(NamedTuple):
-    """A symbolic position that a rule gives: an entry of a document, and the part of it that is meant."""
+	"""A symbolic position that a rule gives: an entry of a document, and the part of it that is meant."""
 
-    document: Document
-    pointer: Pointer
-    part: Part
-    extent: Extent | None = None
+	document: Document
+	pointer: Pointer
+	part: Part
+	extent: Extent | None = None

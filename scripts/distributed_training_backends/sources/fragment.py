@@ -13,27 +13,27 @@ _HEREDOC = re.compile(r"^[^\r\n#]*<<-?[ \t]*(['\"]?)([A-Za-z_]\w*)\1[^\r\n]*(?:\
 
 
 def blocks(text: str) -> Iterator[Extent]:
-    """Give where the blocks of a text stand, without the lines that open and close them; at most MAX_BLOCKS."""
-    return islice(_extents(text), MAX_BLOCKS)
+	"""Give where the blocks of a text stand, without the lines that open and close them; at most MAX_BLOCKS."""
+	return islice(_extents(text), MAX_BLOCKS)
 
 
 def fences(text: str) -> Iterator[Extent]:
-    """Give where the fenced blocks of a page stand; at most MAX_BLOCKS."""
-    return islice(_extents(text, (_FENCE,)), MAX_BLOCKS)
+	"""Give where the fenced blocks of a page stand; at most MAX_BLOCKS."""
+	return islice(_extents(text, (_FENCE,)), MAX_BLOCKS)
 
 
 def has_more(text: str) -> bool:
-    return next(islice(_extents(text), MAX_BLOCKS, None), None) is not None
+	return next(islice(_extents(text), MAX_BLOCKS, None), None) is not None
 
 
 def _extents(text: str, forms: tuple[re.Pattern[str], ...] = (_FENCE, _HEREDOC)) -> Iterator[Extent]:
-    position = 0
-    while True:
-        openings = [found for form in forms if (found := form.search(text, position))]
-        if not openings:
-            return
-        opening = min(openings, key=lambda found: found.start())
-        mark = re.escape(opening.group(2))
-        closing = re.compile(rf"^[ \t]*{mark}[ \t]*\r?$", re.MULTILINE).search(text, opening.end())
-        yield Extent(opening.end(), closing.start() if closing else len(text))
-        position = closing.end() if closing else len(text)
+	position = 0
+	while True:
+		openings = [found for form in forms if (found := form.search(text, position))]
+		if not openings:
+			return
+		opening = min(openings, key=lambda found: found.start())
+		mark = re.escape(opening.group(2))
+		closing = re.compile(rf"^[ \t]*{mark}[ \t]*\r?$", re.MULTILINE).search(text, opening.end())
+		yield Extent(opening.end(), closing.start() if closing else len(text))
+		position = closing.end() if closing else len(text)

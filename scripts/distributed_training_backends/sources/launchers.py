@@ -17,25 +17,25 @@ from .shell_script import Command, Script, Variable
 NAMES = re.compile(r"accelerate|torchrun|deepspeed|torch\.distributed")
 # What may stand before a launcher; a command that begins with another word only speaks of it.
 WRAPPERS = re.compile(
-    r"srun|mpirun|mpiexec(\.hydra)?|nohup|exec|env|sudo|nice|numactl|timeout|uvx?|poetry|pipenv|conda|mamba|micromamba|pixi"
-    r"|singularity|apptainer|docker|podman|stdbuf|taskset|nsys|ncu|command|bash|sh|zsh|ssh|python[\d.]*|ipython|hatch|rye|pdm"
-    r"|jsrun|aprun|ibrun|unbuffer|setsid|ionice|prun|flux|torchx|screen|tmux|nvprof|gdb|strace|py-spy|viztracer|kernprof"
-    r"|xvfb-run|su|pdsh|parallel-ssh|clush|modal|sky|runai|start|caffeinate"
+	r"srun|mpirun|mpiexec(\.hydra)?|nohup|exec|env|sudo|nice|numactl|timeout|uvx?|poetry|pipenv|conda|mamba|micromamba|pixi"
+	r"|singularity|apptainer|docker|podman|stdbuf|taskset|nsys|ncu|command|bash|sh|zsh|ssh|python[\d.]*|ipython|hatch|rye|pdm"
+	r"|jsrun|aprun|ibrun|unbuffer|setsid|ionice|prun|flux|torchx|screen|tmux|nvprof|gdb|strace|py-spy|viztracer|kernprof"
+	r"|xvfb-run|su|pdsh|parallel-ssh|clush|modal|sky|runai|start|caffeinate"
 )
 SPEAKING = frozenset(("install", "uninstall", "pip", "add", "remove", "show", "which", "-v", "upgrade"))
 SHELLS = ("-c", "-lc", "-ic", "-ec", "-xc", "-exc", "-euxc", "-cx", "-ce")
 MODULES = {
-    "accelerate.commands.launch": "accelerate",
-    "torch.distributed.run": "torchrun",
-    "torch.distributed.launch": "torch.distributed.launch",
-    "deepspeed.launcher.runner": "deepspeed",
+	"accelerate.commands.launch": "accelerate",
+	"torch.distributed.run": "torchrun",
+	"torch.distributed.launch": "torch.distributed.launch",
+	"deepspeed.launcher.runner": "deepspeed",
 }
 PROGRAMS = {
-    "accelerate-launch": "accelerate",
-    "torchrun": "torchrun",
-    "deepspeed": "deepspeed",
-    "ds": "deepspeed",
-    "deepspeed.pt": "deepspeed",
+	"accelerate-launch": "accelerate",
+	"torchrun": "torchrun",
+	"deepspeed": "deepspeed",
+	"ds": "deepspeed",
+	"deepspeed.pt": "deepspeed",
 }
 SBATCH = re.compile(r"^#SBATCH[ \t]+(?:--([\w-]+)|-([NncG]))(?:[ \t]*=?[ \t]*)([^\s#]*)", re.MULTILINE)
 SHORT = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "G": "gpus"}
@@ -46,159 +46,159 @@ NO_WORD = Token("word", Text("-c", ()), Extent(0, 0))
 
 
 class Found(NamedTuple):
-    """A launcher among the words of a command: its name, its own words, and where its arguments begin."""
+	"""A launcher among the words of a command: its name, its own words, and where its arguments begin."""
 
-    launcher: str
-    first: int
-    rest: int
+	launcher: str
+	first: int
+	rest: int
 
 
 def launch_documents(path: str, text: str) -> list[Document]:
-    """The launch commands of a script, or of the fenced blocks of a page, at most MAX_BLOCKS."""
-    if not NAMES.search(text):
-        return []
-    stretches = [Extent(0, len(text))] if is_script(path, text) else list(fences(text)) or [Extent(0, len(text))]
-    return list(islice(_documents(path, text, stretches), MAX_BLOCKS))
+	"""The launch commands of a script, or of the fenced blocks of a page, at most MAX_BLOCKS."""
+	if not NAMES.search(text):
+		return []
+	stretches = [Extent(0, len(text))] if is_script(path, text) else list(fences(text)) or [Extent(0, len(text))]
+	return list(islice(_documents(path, text, stretches), MAX_BLOCKS))
 
 
 def is_script(path: str, text: str) -> bool:
-    """Tell a shell script by its suffix or its first line."""
-    return bool(re.search(r"\.(?:sh|bash|zsh|slurm|sbatch|pbs|lsf|qsub|job|cmd)$", path) or text.startswith("#!"))
+	"""Tell a shell script by its suffix or its first line."""
+	return bool(re.search(r"\.(?:sh|bash|zsh|slurm|sbatch|pbs|lsf|qsub|job|cmd)$", path) or text.startswith("#!"))
 
 
 def _documents(path: str, text: str, stretches: Sequence[Extent]) -> Iterator[Document]:
-    job = scheduler(text)
-    for start, end in stretches:
-        script = Script(Text(text[start:end], range(start, end)))
-        for command in script.commands():
-            for found, inside, outer in launches(command, script, ()):
-                yield document_of(path, text, found, inside, outer, job)
+	job = scheduler(text)
+	for start, end in stretches:
+		script = Script(Text(text[start:end], range(start, end)))
+		for command in script.commands():
+			for found, inside, outer in launches(command, script, ()):
+				yield document_of(path, text, found, inside, outer, job)
 
 
 def launches(
-    command: Command, script: Script, outer: tuple[Token, ...]
+	command: Command, script: Script, outer: tuple[Token, ...]
 ) -> Iterator[tuple[Found, Command, tuple[Token, ...]]]:
-    """The launcher of a command, or those in a command line that it hands to another shell; with the words outside."""
-    found = find(command.words)
-    if found is not None:
-        yield found, command, outer
-    elif len(outer) <= MAX_OUTER:
-        for index, text in command_lines(command.words):
-            around = (*outer, *command.words[:index][:MAX_OUTER], NO_WORD)
-            inner = Script(text, script.scopes, script.exported)
-            for inside in inner.commands():
-                own = {**command.own, **inside.own}
-                yield from launches(inside._replace(own=own), inner, around)
+	"""The launcher of a command, or those in a command line that it hands to another shell; with the words outside."""
+	found = find(command.words)
+	if found is not None:
+		yield found, command, outer
+	elif len(outer) <= MAX_OUTER:
+		for index, text in command_lines(command.words):
+			around = (*outer, *command.words[:index][:MAX_OUTER], NO_WORD)
+			inner = Script(text, script.scopes, script.exported)
+			for inside in inner.commands():
+				own = {**command.own, **inside.own}
+				yield from launches(inside._replace(own=own), inner, around)
 
 
 def command_lines(words: Sequence[Token]) -> Iterator[tuple[int, Text]]:
-    """The texts among the words that another shell takes for commands, and how many words stand before them."""
-    names = [word.text.chars for word in words]
-    if names[0] == "eval":
-        chars = " ".join(names[1:])
-        spots = [spot for word in words[1:] for spot in (*word.text.spots, word.extent.end)]
-        yield 1, Text(chars, spots[: len(chars)])
-    for index, word in enumerate(words):
-        shell = index > 0 and names[index - 1] in SHELLS
-        if (shell or (names[0] in ("ssh", "pdsh", "clush", "tmux", "screen") and index > 1)) and NAMES.search(
-            names[index]
-        ):
-            yield index, word.text
+	"""The texts among the words that another shell takes for commands, and how many words stand before them."""
+	names = [word.text.chars for word in words]
+	if names[0] == "eval":
+		chars = " ".join(names[1:])
+		spots = [spot for word in words[1:] for spot in (*word.text.spots, word.extent.end)]
+		yield 1, Text(chars, spots[: len(chars)])
+	for index, word in enumerate(words):
+		shell = index > 0 and names[index - 1] in SHELLS
+		if (shell or (names[0] in ("ssh", "pdsh", "clush", "tmux", "screen") and index > 1)) and NAMES.search(
+			names[index]
+		):
+			yield index, word.text
 
 
 def find(words: Sequence[Token]) -> Found | None:
-    """Find the launcher: the first word, or behind words that start another program."""
-    names = [word.text.chars.lstrip("!") for word in words]
-    for index, name in enumerate(names):
-        if name in SPEAKING and index:
-            return None
-        if (found := launcher_at(names, index)) is not None:
-            return found if index == 0 or leads(names[0]) else None
-    return None
+	"""Find the launcher: the first word, or behind words that start another program."""
+	names = [word.text.chars.lstrip("!") for word in words]
+	for index, name in enumerate(names):
+		if name in SPEAKING and index:
+			return None
+		if (found := launcher_at(names, index)) is not None:
+			return found if index == 0 or leads(names[0]) else None
+	return None
 
 
 def leads(name: str) -> bool:
-    return HOLE in name or WRAPPERS.fullmatch(_base(name)) is not None
+	return HOLE in name or WRAPPERS.fullmatch(_base(name)) is not None
 
 
 def launcher_at(names: Sequence[str], index: int) -> Found | None:
-    base, following = _base(names[index]), names[index + 1] if index + 1 < len(names) else ""
-    if base == "accelerate" and following == "launch":
-        return Found("accelerate", index, index + 2)
-    if names[index] == "-m" and index and following in MODULES:
-        return Found(MODULES[following], index, index + 2)
-    if (
-        names[index] == "-m"
-        and following == "accelerate.commands.accelerate_cli"
-        and names[index + 2 :][:1] == ["launch"]
-    ):
-        return Found("accelerate", index, index + 3)
-    named = PROGRAMS.get(base)
-    return Found(named, index, index + 1) if named and (base != "ds" or following.startswith("-")) else None
+	base, following = _base(names[index]), names[index + 1] if index + 1 < len(names) else ""
+	if base == "accelerate" and following == "launch":
+		return Found("accelerate", index, index + 2)
+	if names[index] == "-m" and index and following in MODULES:
+		return Found(MODULES[following], index, index + 2)
+	if (
+		names[index] == "-m"
+		and following == "accelerate.commands.accelerate_cli"
+		and names[index + 2 :][:1] == ["launch"]
+	):
+		return Found("accelerate", index, index + 3)
+	named = PROGRAMS.get(base)
+	return Found(named, index, index + 1) if named and (base != "ds" or following.startswith("-")) else None
 
 
 def _base(name: str) -> str:
-    return name.rsplit("/", 1)[-1]
+	return name.rsplit("/", 1)[-1]
 
 
 def document_of(path: str, text: str, found: Found, command: Command, outer: Sequence[Token], job: Job) -> Document:
-    words, tokens = command.words, command.words[found.rest :]
-    launcher = Extent(words[found.first].extent.start, words[found.rest - 1].extent.end)
-    if launcher.end < launcher.start:
-        launcher = words[found.first].extent
-    environment = {**command.exported, **env_words(words[: found.first]), **command.own}
-    document = launch_document(
-        path,
-        text,
-        Word(found.launcher, launcher),
-        [part for token in tokens for part in parts(token)],
-        {name: words_of(variable) for name, variable in environment.items()},
-        [text[word.extent.start : word.extent.end] for word in (*outer, *words[: found.first]) if word.text.spots],
-        job,
-    )
-    flaws = [token for token in tokens if token.kind == "blank"] + ([command.flaw] if command.flaw else [])
-    return document.with_defects(*(Defect(FLAWS[flaw.kind], flaw.extent) for flaw in flaws))
+	words, tokens = command.words, command.words[found.rest :]
+	launcher = Extent(words[found.first].extent.start, words[found.rest - 1].extent.end)
+	if launcher.end < launcher.start:
+		launcher = words[found.first].extent
+	environment = {**command.exported, **env_words(words[: found.first]), **command.own}
+	document = launch_document(
+		path,
+		text,
+		Word(found.launcher, launcher),
+		[part for token in tokens for part in parts(token)],
+		{name: words_of(variable) for name, variable in environment.items()},
+		[text[word.extent.start : word.extent.end] for word in (*outer, *words[: found.first]) if word.text.spots],
+		job,
+	)
+	flaws = [token for token in tokens if token.kind == "blank"] + ([command.flaw] if command.flaw else [])
+	return document.with_defects(*(Defect(FLAWS[flaw.kind], flaw.extent) for flaw in flaws))
 
 
 def parts(token: Token) -> Iterator[Word]:
-    """A word of the command; of `--name=$VALUE` the name is known, and comes apart from the value."""
-    chars, extent = token.text.chars, token.extent
-    if HOLE not in chars:
-        yield Word(chars, extent)
-        return
-    name, mark, _ = chars.partition("=")
-    if mark and name.startswith("--") and HOLE not in name:
-        middle = min(extent.start + len(name), extent.end)
-        yield Word(name, Extent(extent.start, middle))
-        yield Word(OPEN, Extent(min(middle + 1, extent.end), extent.end))
-    else:
-        yield Word(OPEN, extent)
+	"""A word of the command; of `--name=$VALUE` the name is known, and comes apart from the value."""
+	chars, extent = token.text.chars, token.extent
+	if HOLE not in chars:
+		yield Word(chars, extent)
+		return
+	name, mark, _ = chars.partition("=")
+	if mark and name.startswith("--") and HOLE not in name:
+		middle = min(extent.start + len(name), extent.end)
+		yield Word(name, Extent(extent.start, middle))
+		yield Word(OPEN, Extent(min(middle + 1, extent.end), extent.end))
+	else:
+		yield Word(OPEN, extent)
 
 
 def words_of(variable: Variable) -> tuple[Word, Word]:
-    value = variable.value.chars
-    return Word("", variable.name), Word(OPEN if HOLE in value else value, variable.place)
+	value = variable.value.chars
+	return Word("", variable.name), Word(OPEN if HOLE in value else value, variable.place)
 
 
 def env_words(words: Sequence[Token]) -> dict[str, Variable]:
-    """The variables of `env A=1 …`."""
-    made: dict[str, Variable] = {}
-    for word in words:
-        name, mark, value = word.text.chars.partition("=")
-        if mark and re.fullmatch(r"[A-Za-z_]\w*", name):
-            start = word.extent.start
-            spots = word.text.spots[len(name) + 1 :]
-            place = Extent(min(start + len(name) + 1, word.extent.end), word.extent.end)
-            made[name] = Variable(Text(value, spots), Extent(start, start + len(name)), place)
-    return made
+	"""The variables of `env A=1 …`."""
+	made: dict[str, Variable] = {}
+	for word in words:
+		name, mark, value = word.text.chars.partition("=")
+		if mark and re.fullmatch(r"[A-Za-z_]\w*", name):
+			start = word.extent.start
+			spots = word.text.spots[len(name) + 1 :]
+			place = Extent(min(start + len(name) + 1, word.extent.end), word.extent.end)
+			made[name] = Variable(Text(value, spots), Extent(start, start + len(name)), place)
+	return made
 
 
 def scheduler(text: str) -> Job:
-    made: Job = {}
-    for found in islice(SBATCH.finditer(text), MAX_BLOCKS):
-        name = found.group(1) or SHORT[found.group(2)]
-        made[name] = (
-            Word(name, Extent(*found.span(1 if found.group(1) else 2))),
-            Word(found.group(3), Extent(*found.span(3))),
-        )
-    return made
+	made: Job = {}
+	for found in islice(SBATCH.finditer(text), MAX_BLOCKS):
+		name = found.group(1) or SHORT[found.group(2)]
+		made[name] = (
+			Word(name, Extent(*found.span(1 if found.group(1) else 2))),
+			Word(found.group(3), Extent(*found.span(3))),
+		)
+	return made

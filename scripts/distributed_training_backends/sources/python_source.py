@@ -33,157 +33,157 @@ TRAINING = re.compile(r"\w*TrainingArguments|(?:SFT|DPO|GRPO|KTO|PPO|PPOv2|ORPO|
 
 
 def parse_python(path: str, text: str, kind: Kind = "python") -> Document:
-    """Read a script or a notebook. Raises `LimitError`, which names the line where Python's own parser gives up."""
-    code = Code(text)
-    if text.lstrip().startswith("{"):
-        code = notebook(path, text) or code
-    try:
-        tree, code = _parsed(code)
-        return _Reader(path, text, kind, code, tree).document
-    except (RecursionError, MemoryError):
-        raise too_deep() from None
+	"""Read a script or a notebook. Raises `LimitError`, which names the line where Python's own parser gives up."""
+	code = Code(text)
+	if text.lstrip().startswith("{"):
+		code = notebook(path, text) or code
+	try:
+		tree, code = _parsed(code)
+		return _Reader(path, text, kind, code, tree).document
+	except (RecursionError, MemoryError):
+		raise too_deep() from None
 
 
 def _parsed(code: Code) -> tuple[ast.Module, Code]:
-    try:
-        return _tree(code.text), code
-    except SyntaxError as error:
-        plain = code._replace(text=blanked(code.text))  # an exported notebook keeps its magics
-        if plain.text != code.text and code.places is None:
-            try:
-                return _tree(plain.text), plain
-            except SyntaxError:
-                pass
-        raise _refusal(code, error) from None
-    except ValueError as error:
-        raise LimitError("python-syntax", f"it is no Python script: {error}") from None
+	try:
+		return _tree(code.text), code
+	except SyntaxError as error:
+		plain = code._replace(text=blanked(code.text))  # an exported notebook keeps its magics
+		if plain.text != code.text and code.places is None:
+			try:
+				return _tree(plain.text), plain
+			except SyntaxError:
+				pass
+		raise _refusal(code, error) from None
+	except ValueError as error:
+		raise LimitError("python-syntax", f"it is no Python script: {error}") from None
 
 
 def _tree(text: str) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # invalid escapes are the script's business
-        return ast.parse(text)
+	with warnings.catch_warnings():
+		warnings.simplefilter("ignore")  # invalid escapes are the script's business
+		return ast.parse(text)
 
 
 def _refusal(code: Code, error: SyntaxError) -> LimitError:
-    line = error.lineno or 1
-    where = f"line {line}"
-    if code.places is not None:
-        where += f" of its code cells, {''.join(lines_of(code.text)[line - 1 : line]).strip()[:60]!r}"
-    python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
-    old = "; it looks like Python 2" if "Missing parentheses" in str(error.msg) else ""
-    return LimitError("python-syntax", f"it cannot be parsed: {where}: {error.msg} ({python}){old}")
+	line = error.lineno or 1
+	where = f"line {line}"
+	if code.places is not None:
+		where += f" of its code cells, {''.join(lines_of(code.text)[line - 1 : line]).strip()[:60]!r}"
+	python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
+	old = "; it looks like Python 2" if "Missing parentheses" in str(error.msg) else ""
+	return LimitError("python-syntax", f"it cannot be parsed: {where}: {error.msg} ({python}){old}")
 
 
 def lines_of(text: str) -> list[str]:
-    return re.split(r"(?<=\n)|(?<=\r)(?!\n)", text)
+	return re.split(r"(?<=\n)|(?<=\r)(?!\n)", text)
 
 
 class Positions:
-    """From the lines and bytes that `ast` counts to code points of the file."""
+	"""From the lines and bytes that `ast` counts to code points of the file."""
 
-    def __init__(self, code: Code) -> None:
-        self.code, self.lines = code, lines_of(code.text)
-        self.starts = [0, *accumulate(map(len, self.lines))]
-        self._bytes: dict[int, list[int]] = {}
+	def __init__(self, code: Code) -> None:
+		self.code, self.lines = code, lines_of(code.text)
+		self.starts = [0, *accumulate(map(len, self.lines))]
+		self._bytes: dict[int, list[int]] = {}
 
-    def offset(self, line: int, column: int) -> int:
-        start = self.starts[line - 1]
-        if line not in self._bytes:
-            text = self.lines[line - 1]
-            sizes = (len(character.encode("utf-8", "surrogatepass")) for character in text)
-            self._bytes[line] = [] if text.isascii() else [0, *accumulate(sizes)]
-        places = self._bytes[line]
-        return start + (bisect_right(places, column) - 1 if places else column)
+	def offset(self, line: int, column: int) -> int:
+		start = self.starts[line - 1]
+		if line not in self._bytes:
+			text = self.lines[line - 1]
+			sizes = (len(character.encode("utf-8", "surrogatepass")) for character in text)
+			self._bytes[line] = [] if text.isascii() else [0, *accumulate(sizes)]
+		places = self._bytes[line]
+		return start + (bisect_right(places, column) - 1 if places else column)
 
-    def extent(self, node: Any) -> Extent:
-        start = self.offset(node.lineno, node.col_offset)
-        return self.code.extent(start, self.offset(node.end_lineno, node.end_col_offset))
+	def extent(self, node: Any) -> Extent:
+		start = self.offset(node.lineno, node.col_offset)
+		return self.code.extent(start, self.offset(node.end_lineno, node.end_col_offset))
 
 
 class _Reader:
-    """Makes a document of a tree."""
+	"""Makes a document of a tree."""
 
-    def __init__(self, path: str, text: str, kind: Kind, code: Code, tree: ast.Module) -> None:
-        self.walk = Walk(tree)
-        self.known = frozenset(history.branch("accelerate_api.json", ("parameters",)))
-        self.extent = Positions(code).extent
-        bases = [(node.name, dotted_name(base, scope)) for node, scope in self.walk.classes for base in node.bases]
-        self.relatives = {name for name, base in bases if TRAINING.fullmatch(base.rpartition(".")[2])}
-        self.modules = frozenset(name for name, base in bases if base.endswith((".Module", ".PreTrainedModel")))
-        named = [(seen, name) for seen in self.walk.calls if (name := self._name(seen))]
-        indices: dict[ast.AST, Made] = {seen.node: Made(name[1], place) for place, (seen, name) in enumerate(named)}
-        self.values = Values(self.extent, indices)
-        calls = [self._call(place, seen, *name) for place, (seen, name) in enumerate(named)]
-        data = {"calls": calls, "members": list(self._members())}
-        self.document = Document(path, kind, "python", text, data, self.values.nodes)
+	def __init__(self, path: str, text: str, kind: Kind, code: Code, tree: ast.Module) -> None:
+		self.walk = Walk(tree)
+		self.known = frozenset(history.branch("accelerate_api.json", ("parameters",)))
+		self.extent = Positions(code).extent
+		bases = [(node.name, dotted_name(base, scope)) for node, scope in self.walk.classes for base in node.bases]
+		self.relatives = {name for name, base in bases if TRAINING.fullmatch(base.rpartition(".")[2])}
+		self.modules = frozenset(name for name, base in bases if base.endswith((".Module", ".PreTrainedModel")))
+		named = [(seen, name) for seen in self.walk.calls if (name := self._name(seen))]
+		indices: dict[ast.AST, Made] = {seen.node: Made(name[1], place) for place, (seen, name) in enumerate(named)}
+		self.values = Values(self.extent, indices)
+		calls = [self._call(place, seen, *name) for place, (seen, name) in enumerate(named)]
+		data = {"calls": calls, "members": list(self._members())}
+		self.document = Document(path, kind, "python", text, data, self.values.nodes)
 
-    def _name(self, seen: Seen) -> tuple[str, str] | None:
-        function = seen.node.func if isinstance(seen.node, ast.Call) else seen.node
-        dotted = dotted_name(function, seen.scope)
-        root, name = dotted.partition(".")[0], dotted.rpartition(".")[2]
-        if root == "accelerate" and name in self.known:
-            return root, name
-        if dotted:
-            training = root in _ROOTS.split("|") and TRAINING.fullmatch(name)
-            return (root, name) if training else None
-        if isinstance(function, ast.Name) and not seen.scope.bindings(function.id):
-            return self._unbound(function.id)
-        if isinstance(function, ast.Name) and function.id in self.relatives:
-            return "", function.id
-        if not isinstance(function, ast.Attribute) or function.attr not in METHODS:
-            return None
-        return ("accelerate", f"Accelerator.{function.attr}") if self._is_accelerator(function.value, seen) else None
+	def _name(self, seen: Seen) -> tuple[str, str] | None:
+		function = seen.node.func if isinstance(seen.node, ast.Call) else seen.node
+		dotted = dotted_name(function, seen.scope)
+		root, name = dotted.partition(".")[0], dotted.rpartition(".")[2]
+		if root == "accelerate" and name in self.known:
+			return root, name
+		if dotted:
+			training = root in _ROOTS.split("|") and TRAINING.fullmatch(name)
+			return (root, name) if training else None
+		if isinstance(function, ast.Name) and not seen.scope.bindings(function.id):
+			return self._unbound(function.id)
+		if isinstance(function, ast.Name) and function.id in self.relatives:
+			return "", function.id
+		if not isinstance(function, ast.Attribute) or function.attr not in METHODS:
+			return None
+		return ("accelerate", f"Accelerator.{function.attr}") if self._is_accelerator(function.value, seen) else None
 
-    def _unbound(self, name: str) -> tuple[str, str] | None:
-        """A name that the text does not bind: of `from accelerate import *`, or a part of a script."""
-        if name in self.known and (name[:1].isupper() or self.walk.module.stars):
-            return "accelerate", name
-        return ("transformers", name) if name == "TrainingArguments" else None
+	def _unbound(self, name: str) -> tuple[str, str] | None:
+		"""A name that the text does not bind: of `from accelerate import *`, or a part of a script."""
+		if name in self.known and (name[:1].isupper() or self.walk.module.stars):
+			return "accelerate", name
+		return ("transformers", name) if name == "TrainingArguments" else None
 
-    def _is_accelerator(self, node: ast.expr, seen: Seen) -> bool:
-        if isinstance(node, ast.Attribute):
-            return node.attr == "accelerator"
-        if not isinstance(node, ast.Name):
-            return False
-        last, scope = list(followed(node, seen.scope))[-1]
-        made = isinstance(last, ast.Call) and dotted_name(last.func, scope).endswith("Accelerator")
-        return made or node.id == "accelerator"
+	def _is_accelerator(self, node: ast.expr, seen: Seen) -> bool:
+		if isinstance(node, ast.Attribute):
+			return node.attr == "accelerator"
+		if not isinstance(node, ast.Name):
+			return False
+		last, scope = list(followed(node, seen.scope))[-1]
+		made = isinstance(last, ast.Call) and dotted_name(last.func, scope).endswith("Accelerator")
+		return made or node.id == "accelerator"
 
-    def _call(self, place: int, seen: Seen, module: str, name: str) -> dict[str, Any]:
-        node, base = seen.node, ("calls", place)
-        assert isinstance(node, ast.Call)
-        self.values.note(base, node, self.extent(node.func))
-        self.values.note((*base, "arguments"), node)
-        positional = []
-        for number, item in enumerate(node.args):
-            self.values.note((*base, "positional", number), item)
-            if not isinstance(item, ast.Starred):
-                positional.append(self.values.value(item, seen.scope, (*base, "positional", number)))
-        arguments, known = self.values.keywords(node, seen.scope, (*base, "arguments"))
-        shapes = [shape(item, seen.scope, self.modules) for item in node.args] if name.endswith(".prepare") else []
-        return {
-            "name": name,
-            "module": module,
-            "arguments": arguments,
-            "positional": positional,
-            "open": not known or len(positional) < len(node.args),
-            "main": seen.guard.main,
-            "conditional": seen.guard.conditional,
-            "shapes": shapes,
-        }
+	def _call(self, place: int, seen: Seen, module: str, name: str) -> dict[str, Any]:
+		node, base = seen.node, ("calls", place)
+		assert isinstance(node, ast.Call)
+		self.values.note(base, node, self.extent(node.func))
+		self.values.note((*base, "arguments"), node)
+		positional = []
+		for number, item in enumerate(node.args):
+			self.values.note((*base, "positional", number), item)
+			if not isinstance(item, ast.Starred):
+				positional.append(self.values.value(item, seen.scope, (*base, "positional", number)))
+		arguments, known = self.values.keywords(node, seen.scope, (*base, "arguments"))
+		shapes = [shape(item, seen.scope, self.modules) for item in node.args] if name.endswith(".prepare") else []
+		return {
+			"name": name,
+			"module": module,
+			"arguments": arguments,
+			"positional": positional,
+			"open": not known or len(positional) < len(node.args),
+			"main": seen.guard.main,
+			"conditional": seen.guard.conditional,
+			"shapes": shapes,
+		}
 
-    def _members(self) -> Iterator[dict[str, Any]]:
-        place = 0
-        for seen in self.walk.attributes:
-            node = seen.node
-            dotted = dotted_name(node, seen.scope) if isinstance(node, ast.Attribute) and node.attr.isupper() else ""
-            if dotted.startswith("accelerate."):
-                symbol = Symbol.of(dotted)
-                self.values.note(("members", place), node)
-                place += 1
-                sure = not seen.guard.branch and not seen.guard.conditional
-                yield {"enum": symbol.owner, "member": str(symbol), "sure": sure}
+	def _members(self) -> Iterator[dict[str, Any]]:
+		place = 0
+		for seen in self.walk.attributes:
+			node = seen.node
+			dotted = dotted_name(node, seen.scope) if isinstance(node, ast.Attribute) and node.attr.isupper() else ""
+			if dotted.startswith("accelerate."):
+				symbol = Symbol.of(dotted)
+				self.values.note(("members", place), node)
+				place += 1
+				sure = not seen.guard.branch and not seen.guard.conditional
+				yield {"enum": symbol.owner, "member": str(symbol), "sure": sure}
 
 
 __all__ = ["METHODS", "OPEN", "TRAINING", "Made", "Symbol", "parse_python"]

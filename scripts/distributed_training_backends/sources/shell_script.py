@@ -28,172 +28,172 @@ UNKNOWN = Text(HOLE, (0,))
 
 
 class Variable(NamedTuple):
-    """What a variable is set to, and where its name stands."""
+	"""What a variable is set to, and where its name stands."""
 
-    value: Text
-    name: Extent
-    place: Extent
+	value: Text
+	name: Extent
+	place: Extent
 
 
 class Command(NamedTuple):
-    """A simple command: its words without what leads it, the variables set for it alone, and those exported by then
-    (the same mapping for all commands, which changes as the walk goes on).
+	"""A simple command: its words without what leads it, the variables set for it alone, and those exported by then
+	(the same mapping for all commands, which changes as the walk goes on).
 
-    `flaw` is the comment that cuts off a continued command, or a quote that is never closed.
-    """
+	`flaw` is the comment that cuts off a continued command, or a quote that is never closed.
+	"""
 
-    words: list[Token]
-    own: dict[str, Variable]
-    exported: dict[str, Variable]
-    flaw: Token | None = None
+	words: list[Token]
+	own: dict[str, Variable]
+	exported: dict[str, Variable]
+	flaw: Token | None = None
 
 
 class Scope(NamedTuple):
-    """A block of the script. Names whose value is None are open."""
+	"""A block of the script. Names whose value is None are open."""
 
-    kind: str
-    names: dict[str, Variable | None]
+	kind: str
+	names: dict[str, Variable | None]
 
 
 class Script:
-    """Walks over a text, or a stretch of it."""
+	"""Walks over a text, or a stretch of it."""
 
-    def __init__(self, source: Text, scopes: list[Scope] | None = None, exported: dict[str, Variable] | None = None):
-        self.source = source
-        self.scopes = scopes or [Scope("script", {})]
-        self.exported: dict[str, Variable] = exported or {}
-        self.sets = Counter(re.findall(r"(?<![\w-])([A-Za-z_]\w*)\+?=", source.chars))
-        self.expanded = 0
-        self.expects = ""  # what the next word is the name of: a "variable" of a loop, a "function"
-        self.lexer = Lexer(source, self.lookup)
+	def __init__(self, source: Text, scopes: list[Scope] | None = None, exported: dict[str, Variable] | None = None):
+		self.source = source
+		self.scopes = scopes or [Scope("script", {})]
+		self.exported: dict[str, Variable] = exported or {}
+		self.sets = Counter(re.findall(r"(?<![\w-])([A-Za-z_]\w*)\+?=", source.chars))
+		self.expanded = 0
+		self.expects = ""  # what the next word is the name of: a "variable" of a loop, a "function"
+		self.lexer = Lexer(source, self.lookup)
 
-    def lookup(self, name: str) -> Text | None:
-        found = self.find(name)
-        if found is None or found.value.chars == HOLE:
-            return None
-        self.expanded += len(found.value.chars)
-        return found.value if self.expanded <= MAX_EXPANDED else None
+	def lookup(self, name: str) -> Text | None:
+		found = self.find(name)
+		if found is None or found.value.chars == HOLE:
+			return None
+		self.expanded += len(found.value.chars)
+		return found.value if self.expanded <= MAX_EXPANDED else None
 
-    def find(self, name: str) -> Variable | None:
-        changing = False
-        for scope in reversed(self.scopes):
-            if name in scope.names:
-                return None if changing and self.sets[name] > 1 else scope.names[name]
-            changing = changing or scope.kind in ("loop", "group")
-        return None
+	def find(self, name: str) -> Variable | None:
+		changing = False
+		for scope in reversed(self.scopes):
+			if name in scope.names:
+				return None if changing and self.sets[name] > 1 else scope.names[name]
+			changing = changing or scope.kind in ("loop", "group")
+		return None
 
-    def commands(self) -> Iterator[Command]:
-        """Give the commands one by one, those inside `$( )` behind the one that they stand in."""
-        words: list[Token] = []
-        for token in self.lexer.tokens():
-            if token.kind in ("operator", "cut", "unclosed"):
-                if words:
-                    yield from self._command(words, None if token.kind == "operator" else token)
-                    words = []
-                self._operator(token)
-            elif token.kind != "comment" and (words or not self._keyword(token)):
-                words.append(token)
-            yield from self._inner()
-        if words:
-            yield from self._command(words, None)
+	def commands(self) -> Iterator[Command]:
+		"""Give the commands one by one, those inside `$( )` behind the one that they stand in."""
+		words: list[Token] = []
+		for token in self.lexer.tokens():
+			if token.kind in ("operator", "cut", "unclosed"):
+				if words:
+					yield from self._command(words, None if token.kind == "operator" else token)
+					words = []
+				self._operator(token)
+			elif token.kind != "comment" and (words or not self._keyword(token)):
+				words.append(token)
+			yield from self._inner()
+		if words:
+			yield from self._command(words, None)
 
-    def _inner(self) -> Iterator[Command]:
-        stretches, self.lexer.inner = self.lexer.inner, []
-        for extent in stretches:
-            if len(self.scopes) < MAX_DEPTH // 5:
-                inside = Script(self.lexer.part(*extent), [*self.scopes, Scope("shell", {})], self.exported)
-                yield from inside.commands()
+	def _inner(self) -> Iterator[Command]:
+		stretches, self.lexer.inner = self.lexer.inner, []
+		for extent in stretches:
+			if len(self.scopes) < MAX_DEPTH // 5:
+				inside = Script(self.lexer.part(*extent), [*self.scopes, Scope("shell", {})], self.exported)
+				yield from inside.commands()
 
-    def _operator(self, token: Token) -> None:
-        if token.text.chars == "(":
-            self._enter("shell")
-        elif token.text.chars == ")" and self.scopes[-1].kind == "shell":
-            self.scopes.pop()
+	def _operator(self, token: Token) -> None:
+		if token.text.chars == "(":
+			self._enter("shell")
+		elif token.text.chars == ")" and self.scopes[-1].kind == "shell":
+			self.scopes.pop()
 
-    def _enter(self, kind: str) -> None:
-        if len(self.scopes) < MAX_DEPTH:
-            self.scopes.append(Scope(kind, {}))
+	def _enter(self, kind: str) -> None:
+		if len(self.scopes) < MAX_DEPTH:
+			self.scopes.append(Scope(kind, {}))
 
-    def _leave(self) -> None:
-        if len(self.scopes) > 1:
-            gone = self.scopes.pop()
-            for name in gone.names:
-                self.scopes[-1].names[name] = None
+	def _leave(self) -> None:
+		if len(self.scopes) > 1:
+			gone = self.scopes.pop()
+			for name in gone.names:
+				self.scopes[-1].names[name] = None
 
-    def _command(self, words: list[Token], flaw: Token | None) -> Iterator[Command]:
-        if self.expects == "variable":
-            self.set(words[0].text.chars, None)
-        told, self.expects = self.expects, ""
-        if told == "variable":
-            return
-        own: dict[str, Variable] = {}
-        while words and words[0].kind == "assignment":
-            self._assign(words.pop(0), own)
-        if not words:
-            for name, variable in own.items():
-                self.set(name, variable)
-            return
-        name = words[0].text.chars
-        if name in DECLARING:
-            self._declare(words)
-        elif name in READING:
-            for word in words[1:]:
-                self.set(word.text.chars, None)
-        yield Command(words, own, self.exported, flaw)
+	def _command(self, words: list[Token], flaw: Token | None) -> Iterator[Command]:
+		if self.expects == "variable":
+			self.set(words[0].text.chars, None)
+		told, self.expects = self.expects, ""
+		if told == "variable":
+			return
+		own: dict[str, Variable] = {}
+		while words and words[0].kind == "assignment":
+			self._assign(words.pop(0), own)
+		if not words:
+			for name, variable in own.items():
+				self.set(name, variable)
+			return
+		name = words[0].text.chars
+		if name in DECLARING:
+			self._declare(words)
+		elif name in READING:
+			for word in words[1:]:
+				self.set(word.text.chars, None)
+		yield Command(words, own, self.exported, flaw)
 
-    def _keyword(self, token: Token) -> bool:
-        """Take a word that begins, or ends, a block; what follows it is the command."""
-        word = token.text.chars
-        if self.expects == "function":
-            self.expects = ""
-            return True
-        if token.quoted or word not in LEADING or self.expects:
-            return False
-        if word in CLOSING:
-            self._leave()
-        elif word in AGAIN:
-            kind = self.scopes[-1].kind
-            self._leave()
-            self._enter(kind)
-        elif word in OPENING:
-            self._enter(OPENING[word])
-        self.expects = {"for": "variable", "select": "variable", "function": "function"}.get(word, "")
-        return True
+	def _keyword(self, token: Token) -> bool:
+		"""Take a word that begins, or ends, a block; what follows it is the command."""
+		word = token.text.chars
+		if self.expects == "function":
+			self.expects = ""
+			return True
+		if token.quoted or word not in LEADING or self.expects:
+			return False
+		if word in CLOSING:
+			self._leave()
+		elif word in AGAIN:
+			kind = self.scopes[-1].kind
+			self._leave()
+			self._enter(kind)
+		elif word in OPENING:
+			self._enter(OPENING[word])
+		self.expects = {"for": "variable", "select": "variable", "function": "function"}.get(word, "")
+		return True
 
-    def _assign(self, token: Token, into: dict[str, Variable]) -> None:
-        chars = token.text.chars
-        name, _, value = chars.partition("=")
-        skipped = len(chars) - len(value)
-        text = Text(value, token.text.spots[skipped:])
-        bare = re.split(r"[\[+]", name)[0]
-        known = self.find(bare)
-        if name.endswith("+") and known is not None:
-            text = Text(known.value.chars + value, (*known.value.spots, *text.spots))
-        elif name != bare:
-            text = UNKNOWN
-        self.expanded += len(text.chars)
-        if len(text.chars) > MAX_VALUE or self.expanded > 2 * MAX_EXPANDED:
-            text = UNKNOWN
-        start = token.extent.start
-        place = Extent(min(start + skipped, token.extent.end), token.extent.end)
-        into[bare] = Variable(text, Extent(start, start + len(bare)), place)
+	def _assign(self, token: Token, into: dict[str, Variable]) -> None:
+		chars = token.text.chars
+		name, _, value = chars.partition("=")
+		skipped = len(chars) - len(value)
+		text = Text(value, token.text.spots[skipped:])
+		bare = re.split(r"[\[+]", name)[0]
+		known = self.find(bare)
+		if name.endswith("+") and known is not None:
+			text = Text(known.value.chars + value, (*known.value.spots, *text.spots))
+		elif name != bare:
+			text = UNKNOWN
+		self.expanded += len(text.chars)
+		if len(text.chars) > MAX_VALUE or self.expanded > 2 * MAX_EXPANDED:
+			text = UNKNOWN
+		start = token.extent.start
+		place = Extent(min(start + skipped, token.extent.end), token.extent.end)
+		into[bare] = Variable(text, Extent(start, start + len(bare)), place)
 
-    def _declare(self, words: list[Token]) -> None:
-        for word in words[1:]:
-            made: dict[str, Variable] = {}
-            if word.kind == "assignment":
-                self._assign(word, made)
-                for name, fresh in made.items():
-                    self.set(name, fresh)
-            name = re.split(r"[\[+=]", word.text.chars)[0]
-            variable = self.find(name) if NAME.fullmatch(name) else None
-            room = len(self.exported) < MAX_EXPORTED or name in self.exported
-            if words[0].text.chars == "export" and variable is not None and room:
-                self.exported[name] = variable
+	def _declare(self, words: list[Token]) -> None:
+		for word in words[1:]:
+			made: dict[str, Variable] = {}
+			if word.kind == "assignment":
+				self._assign(word, made)
+				for name, fresh in made.items():
+					self.set(name, fresh)
+			name = re.split(r"[\[+=]", word.text.chars)[0]
+			variable = self.find(name) if NAME.fullmatch(name) else None
+			room = len(self.exported) < MAX_EXPORTED or name in self.exported
+			if words[0].text.chars == "export" and variable is not None and room:
+				self.exported[name] = variable
 
-    def set(self, name: str, variable: Variable | None) -> None:
-        if not NAME.fullmatch(name):
-            return
-        self.scopes[-1].names[name] = variable
-        if name in self.exported:
-            self.exported[name] = variable or self.exported[name]._replace(value=UNKNOWN)
+	def set(self, name: str, variable: Variable | None) -> None:
+		if not NAME.fullmatch(name):
+			return
+		self.scopes[-1].names[name] = variable
+		if name in self.exported:
+			self.exported[name] = variable or self.exported[name]._replace(value=UNKNOWN)

@@ -14,17 +14,17 @@ from .setup import Setup
 
 
 def flaw(facts: Facts, setup: Setup) -> Obstacle | None:
-    """The first error or warning that the validator has about the files of a setup."""
-    for finding in findings(facts, setup):
-        if finding.severity is not Severity.INFO:
-            return Obstacle(finding.code, finding.message, finding.reference)
-    return None
+	"""The first error or warning that the validator has about the files of a setup."""
+	for finding in findings(facts, setup):
+		if finding.severity is not Severity.INFO:
+			return Obstacle(finding.code, finding.message, finding.reference)
+	return None
 
 
 def findings(facts: Facts, setup: Setup) -> Iterator[Finding]:
-    """Everything the validator says about the config file and the DeepSpeed file beside it."""
-    config = read(CONFIG, accelerate_yaml(facts, setup), "accelerate", "yaml")
-    text = deepspeed_json(facts, setup)
-    companion = None if text is None else read(DEEPSPEED_FILE, text, "deepspeed", "json")
-    for report in validate.judge([validate.Unit(config, companion)], validate.Options(facts.versions)):
-        yield from report.findings
+	"""Everything the validator says about the config file and the DeepSpeed file beside it."""
+	config = read(CONFIG, accelerate_yaml(facts, setup), "accelerate", "yaml")
+	text = deepspeed_json(facts, setup)
+	companion = None if text is None else read(DEEPSPEED_FILE, text, "deepspeed", "json")
+	for report in validate.judge([validate.Unit(config, companion)], validate.Options(facts.versions)):
+		yield from report.findings

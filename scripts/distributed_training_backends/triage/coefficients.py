@@ -6,5 +6,5 @@ from ..resources import load_json
 
 
 def coefficient(name: str) -> float:
-    known: dict[str, Any] = load_json("memory.json")["coefficients"]
-    return float(known[name]["value"])
+	known: dict[str, Any] = load_json("memory.json")["coefficients"]
+	return float(known[name]["value"])

@@ -7,83 +7,83 @@ from .families import Family, Sizes, is_on, number, setting
 
 
 class Counts(NamedTuple):
-    """Parameters of a model and of its parts.
+	"""Parameters of a model and of its parts.
 
-    `linear` are those in linear layers inside the blocks, which quantization takes; `layer` is the largest block;
-    `embedding` includes learned positions; `head` is 0 where it is the embedding.
-    """
+	`linear` are those in linear layers inside the blocks, which quantization takes; `layer` is the largest block;
+	`embedding` includes learned positions; `head` is 0 where it is the embedding.
+	"""
 
-    total: int
-    layers: int
-    layer: int
-    linear: int
-    embedding: int
-    head: int
+	total: int
+	layers: int
+	layer: int
+	linear: int
+	embedding: int
+	head: int
 
 
 def count(family: Family, sizes: Sizes, config: Mapping[str, Any]) -> Counts:
-    inside, beside = attention(family, sizes, config)
-    beside += family.norm_weights * sizes.hidden * sizes.norms + family.layer_extra
-    dense = mlp(family, sizes.hidden, sizes.intermediate, is_on(family, config, family.mlp_bias))
-    experts, router = sparse(family, sizes) if sizes.sparse_layers else (0, 0)
-    dense_layers = sizes.layers - sizes.sparse_layers
-    linear = sizes.layers * inside + dense_layers * dense + sizes.sparse_layers * experts
-    layers = linear + sizes.layers * beside + sizes.sparse_layers * router
-    largest = inside + beside + max(dense if dense_layers else 0, experts + router)
-    embedding, head, rest = ends(family, sizes, config)
-    return Counts(layers + embedding + head + rest, layers, largest, linear, embedding, head)
+	inside, beside = attention(family, sizes, config)
+	beside += family.norm_weights * sizes.hidden * sizes.norms + family.layer_extra
+	dense = mlp(family, sizes.hidden, sizes.intermediate, is_on(family, config, family.mlp_bias))
+	experts, router = sparse(family, sizes) if sizes.sparse_layers else (0, 0)
+	dense_layers = sizes.layers - sizes.sparse_layers
+	linear = sizes.layers * inside + dense_layers * dense + sizes.sparse_layers * experts
+	layers = linear + sizes.layers * beside + sizes.sparse_layers * router
+	largest = inside + beside + max(dense if dense_layers else 0, experts + router)
+	embedding, head, rest = ends(family, sizes, config)
+	return Counts(layers + embedding + head + rest, layers, largest, linear, embedding, head)
 
 
 def attention(family: Family, sizes: Sizes, config: Mapping[str, Any]) -> tuple[int, int]:
-    if family.latent:
-        return latent_attention(family, sizes, config)
-    out, keys = sizes.heads * sizes.head_dim, sizes.kv_heads * sizes.head_dim
-    matrices = sizes.hidden * (2 * out + 2 * keys)
-    matrices += (out + 2 * keys) * is_on(family, config, family.qkv_bias)
-    matrices += sizes.hidden * is_on(family, config, family.out_bias)
-    beside = sizes.heads if family.sinks else 0
-    if family.qk_norm and is_on(family, config, family.qk_norm_if):
-        per_head = 2 * sizes.head_dim * family.norm_weights
-        beside += per_head if family.qk_norm == "head" else out + keys
-    return matrices, beside
+	if family.latent:
+		return latent_attention(family, sizes, config)
+	out, keys = sizes.heads * sizes.head_dim, sizes.kv_heads * sizes.head_dim
+	matrices = sizes.hidden * (2 * out + 2 * keys)
+	matrices += (out + 2 * keys) * is_on(family, config, family.qkv_bias)
+	matrices += sizes.hidden * is_on(family, config, family.out_bias)
+	beside = sizes.heads if family.sinks else 0
+	if family.qk_norm and is_on(family, config, family.qk_norm_if):
+		per_head = 2 * sizes.head_dim * family.norm_weights
+		beside += per_head if family.qk_norm == "head" else out + keys
+	return matrices, beside
 
 
 def latent_attention(family: Family, sizes: Sizes, config: Mapping[str, Any]) -> tuple[int, int]:
-    """DeepSeek's multi-head latent attention: queries, keys and values through low ranks."""
-    nope, rope, value, rank = (
-        number(family, config, key, None)
-        for key in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "kv_lora_rank")
-    )
-    bias = is_on(family, config, "attention_bias")
-    query_rank = setting(family, config, "q_lora_rank")
-    query = sizes.heads * (nope + rope)
-    if query_rank:
-        matrices = sizes.hidden * query_rank + query_rank * query + query_rank * bias
-    else:
-        matrices = sizes.hidden * query
-    matrices += (sizes.hidden + bias) * (rank + rope) + rank * sizes.heads * (nope + value)
-    matrices += sizes.heads * value * sizes.hidden + sizes.hidden * bias
-    return matrices, rank + (query_rank or 0)
+	"""DeepSeek's multi-head latent attention: queries, keys and values through low ranks."""
+	nope, rope, value, rank = (
+		number(family, config, key, None)
+		for key in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "kv_lora_rank")
+	)
+	bias = is_on(family, config, "attention_bias")
+	query_rank = setting(family, config, "q_lora_rank")
+	query = sizes.heads * (nope + rope)
+	if query_rank:
+		matrices = sizes.hidden * query_rank + query_rank * query + query_rank * bias
+	else:
+		matrices = sizes.hidden * query
+	matrices += (sizes.hidden + bias) * (rank + rope) + rank * sizes.heads * (nope + value)
+	matrices += sizes.heads * value * sizes.hidden + sizes.hidden * bias
+	return matrices, rank + (query_rank or 0)
 
 
 def mlp(family: Family, hidden: int, width: int, bias: bool) -> int:
-    into = 2 if family.gated else 1
-    return (into + 1) * hidden * width + bias * (into * width + hidden)
+	into = 2 if family.gated else 1
+	return (into + 1) * hidden * width + bias * (into * width + hidden)
 
 
 def sparse(family: Family, sizes: Sizes) -> tuple[int, int]:
-    assert family.experts is not None
-    experts = sizes.experts * mlp(family, sizes.hidden, sizes.expert_width, family.experts.bias)
-    experts += mlp(family, sizes.hidden, sizes.shared_width, False) if sizes.shared_width else 0
-    router = sizes.experts * (sizes.hidden + family.experts.router_bias)
-    return experts, router + sizes.hidden * (family.experts.shared_gate and sizes.shared_width > 0)
+	assert family.experts is not None
+	experts = sizes.experts * mlp(family, sizes.hidden, sizes.expert_width, family.experts.bias)
+	experts += mlp(family, sizes.hidden, sizes.shared_width, False) if sizes.shared_width else 0
+	router = sizes.experts * (sizes.hidden + family.experts.router_bias)
+	return experts, router + sizes.hidden * (family.experts.shared_gate and sizes.shared_width > 0)
 
 
 def ends(family: Family, sizes: Sizes, config: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Parameters of the embeddings, of the head, and of the norms and projections at both ends."""
-    embedding = sizes.vocab * sizes.embedding + sizes.positions * sizes.hidden
-    head = 0 if sizes.tied else sizes.vocab * sizes.embedding
-    rest = sizes.vocab * is_on(family, config, family.head_bias)
-    rest += 2 * sizes.embedding * sizes.hidden if sizes.embedding != sizes.hidden else 0
-    norm = family.norm_weights * sizes.hidden
-    return embedding, head, rest + norm * (family.embedding_norms + is_on(family, config, family.final_norm))
+	"""Parameters of the embeddings, of the head, and of the norms and projections at both ends."""
+	embedding = sizes.vocab * sizes.embedding + sizes.positions * sizes.hidden
+	head = 0 if sizes.tied else sizes.vocab * sizes.embedding
+	rest = sizes.vocab * is_on(family, config, family.head_bias)
+	rest += 2 * sizes.embedding * sizes.hidden if sizes.embedding != sizes.hidden else 0
+	norm = family.norm_weights * sizes.hidden
+	return embedding, head, rest + norm * (family.embedding_norms + is_on(family, config, family.final_norm))

@@ -8,46 +8,46 @@ GIB = 1024**3
 
 
 class Interval(NamedTuple):
-    """An amount that is not known better than this."""
+	"""An amount that is not known better than this."""
 
-    low: float
-    point: float
-    high: float
+	low: float
+	point: float
+	high: float
 
 
 class Part(NamedTuple):
-    """What one thing takes at one moment: weights, gradients, optimizer, activations, logits …"""
+	"""What one thing takes at one moment: weights, gradients, optimizer, activations, logits …"""
 
-    name: str
-    size: float
+	name: str
+	size: float
 
 
 class Phase(NamedTuple):
-    """What lies in memory at the worst moment of loading, of the forward or backward pass, or of the step."""
+	"""What lies in memory at the worst moment of loading, of the forward or backward pass, or of the step."""
 
-    name: PhaseName
-    parts: tuple[Part, ...]
+	name: PhaseName
+	parts: tuple[Part, ...]
 
-    @property
-    def size(self) -> float:
-        return sum(part.size for part in self.parts)
+	@property
+	def size(self) -> float:
+		return sum(part.size for part in self.parts)
 
 
 class Estimate(NamedTuple):
-    """Memory of one way to run it. `allocated` is what PyTorch counts as allocated, `reserved` what its allocator
-    holds, `smi` what nvidia-smi shows; `cpu_ram` is for a node. `peak` names the phase that decides.
-    """
+	"""Memory of one way to run it. `allocated` is what PyTorch counts as allocated, `reserved` what its allocator
+	holds, `smi` what nvidia-smi shows; `cpu_ram` is for a node. `peak` names the phase that decides.
+	"""
 
-    phases: tuple[Phase, ...]
-    peak: PhaseName
-    allocated: Interval
-    reserved: Interval
-    smi: Interval
-    cpu_ram: Interval
-    verdict: Verdict
-    cpu_verdict: Verdict
-    sentences: tuple[str, ...]
+	phases: tuple[Phase, ...]
+	peak: PhaseName
+	allocated: Interval
+	reserved: Interval
+	smi: Interval
+	cpu_ram: Interval
+	verdict: Verdict
+	cpu_verdict: Verdict
+	sentences: tuple[str, ...]
 
-    @property
-    def at_peak(self) -> Phase:
-        return next(phase for phase in self.phases if phase.name == self.peak)
+	@property
+	def at_peak(self) -> Phase:
+		return next(phase for phase in self.phases if phase.name == self.peak)

@@ -9,235 +9,235 @@ from ..rules.suggest import shown
 
 ARCHITECTURES = "architectures.json"
 KEYS = {
-    "layers": "num_hidden_layers",
-    "hidden": "hidden_size",
-    "heads": "num_attention_heads",
-    "kv_heads": "num_key_value_heads",
-    "head_dim": "head_dim",
-    "vocab": "vocab_size",
-    "intermediate": "intermediate_size",
-    "tied": "tie_word_embeddings",
+	"layers": "num_hidden_layers",
+	"hidden": "hidden_size",
+	"heads": "num_attention_heads",
+	"kv_heads": "num_key_value_heads",
+	"head_dim": "head_dim",
+	"vocab": "vocab_size",
+	"intermediate": "intermediate_size",
+	"tied": "tie_word_embeddings",
 }
 Switch = bool | str
 
 
 class UnknownModelError(ValueError):
-    """A model that nothing can be said about: one line that says why, and a pointer to the fact."""
+	"""A model that nothing can be said about: one line that says why, and a pointer to the fact."""
 
-    def __init__(self, pointer: str, message: str) -> None:
-        super().__init__(message)
-        self.pointer = pointer
+	def __init__(self, pointer: str, message: str) -> None:
+		super().__init__(message)
+		self.pointer = pointer
 
 
 def bad_config(message: str) -> UnknownModelError:
-    return UnknownModelError("/model/config", message)
+	return UnknownModelError("/model/config", message)
 
 
 class Experts(NamedTuple):
-    """How a mixture of experts spells itself; None is what the family does not have."""
+	"""How a mixture of experts spells itself; None is what the family does not have."""
 
-    number: str
-    per_token: str
-    defaults: tuple[int, int]
-    width: str | None = None
-    shared: str | None = None
-    shared_width: str | None = None
-    shared_gate: bool = False
-    first: str | None = None
-    step: str | None = None
-    dense: str | None = None
-    bias: bool = False
-    router_bias: bool = False
+	number: str
+	per_token: str
+	defaults: tuple[int, int]
+	width: str | None = None
+	shared: str | None = None
+	shared_width: str | None = None
+	shared_gate: bool = False
+	first: str | None = None
+	step: str | None = None
+	dense: str | None = None
+	bias: bool = False
+	router_bias: bool = False
 
 
 class Family(NamedTuple):
-    """What the models of a family have in common. A switch is a fact, or the key of the config that tells it."""
+	"""What the models of a family have in common. A switch is a fact, or the key of the config that tells it."""
 
-    name: str
-    keys: Mapping[str, str]
-    defaults: Mapping[str, Any]
-    qkv_bias: Switch = False
-    out_bias: Switch = False
-    mlp_bias: Switch = False
-    head_bias: Switch = False
-    gated: bool = True
-    parallel: bool = False
-    norm: str = "rms"
-    norm_weights: int = 1
-    layer_norms: int = 2
-    qk_norm: str | None = None
-    qk_norm_if: Switch = True
-    final_norm: Switch = True
-    positions: int | None = None
-    embedding_norms: int = 0
-    embedding: str | None = None
-    expansion: int | None = None
-    multi_query: str | None = None
-    grouped: str | None = None
-    parallel_if: str | None = None
-    tied: bool = False
-    dropout: bool = False
-    sinks: bool = False
-    latent: bool = False
-    layer_extra: int = 0
-    experts: Experts | None = None
+	name: str
+	keys: Mapping[str, str]
+	defaults: Mapping[str, Any]
+	qkv_bias: Switch = False
+	out_bias: Switch = False
+	mlp_bias: Switch = False
+	head_bias: Switch = False
+	gated: bool = True
+	parallel: bool = False
+	norm: str = "rms"
+	norm_weights: int = 1
+	layer_norms: int = 2
+	qk_norm: str | None = None
+	qk_norm_if: Switch = True
+	final_norm: Switch = True
+	positions: int | None = None
+	embedding_norms: int = 0
+	embedding: str | None = None
+	expansion: int | None = None
+	multi_query: str | None = None
+	grouped: str | None = None
+	parallel_if: str | None = None
+	tied: bool = False
+	dropout: bool = False
+	sinks: bool = False
+	latent: bool = False
+	layer_extra: int = 0
+	experts: Experts | None = None
 
 
 class Sizes(NamedTuple):
-    """The sizes of one model."""
+	"""The sizes of one model."""
 
-    layers: int
-    hidden: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    vocab: int
-    intermediate: int
-    expert_width: int
-    shared_width: int
-    experts: int
-    experts_per_token: int
-    sparse_layers: int
-    positions: int
-    embedding: int
-    norms: int
-    tied: bool
+	layers: int
+	hidden: int
+	heads: int
+	kv_heads: int
+	head_dim: int
+	vocab: int
+	intermediate: int
+	expert_width: int
+	shared_width: int
+	experts: int
+	experts_per_token: int
+	sparse_layers: int
+	positions: int
+	embedding: int
+	norms: int
+	tied: bool
 
-    @property
-    def active_width(self) -> int:
-        if not self.sparse_layers:
-            return self.intermediate
-        return self.expert_width * self.experts_per_token + self.shared_width
+	@property
+	def active_width(self) -> int:
+		if not self.sparse_layers:
+			return self.intermediate
+		return self.expert_width * self.experts_per_token + self.shared_width
 
 
 @cache
 def families() -> Mapping[str, Family]:
-    found = {}
-    for name, record in load_json(ARCHITECTURES)["families"].items():
-        settings = {key: value for key, value in record.items() if key not in ("types", "keys", "defaults", "experts")}
-        mixture = record.get("experts")
-        experts = Experts(**{**mixture, "defaults": tuple(mixture["defaults"])}) if mixture else None
-        spelled = {"experts": experts.number, "experts_per_token": experts.per_token} if experts else {}
-        keys = {**KEYS, **spelled, **record.get("keys", {})}
-        family = Family(name=name, keys=keys, defaults=record.get("defaults", {}), experts=experts, **settings)
-        found.update(dict.fromkeys(record["types"], family))
-    return found
+	found = {}
+	for name, record in load_json(ARCHITECTURES)["families"].items():
+		settings = {key: value for key, value in record.items() if key not in ("types", "keys", "defaults", "experts")}
+		mixture = record.get("experts")
+		experts = Experts(**{**mixture, "defaults": tuple(mixture["defaults"])}) if mixture else None
+		spelled = {"experts": experts.number, "experts_per_token": experts.per_token} if experts else {}
+		keys = {**KEYS, **spelled, **record.get("keys", {})}
+		family = Family(name=name, keys=keys, defaults=record.get("defaults", {}), experts=experts, **settings)
+		found.update(dict.fromkeys(record["types"], family))
+	return found
 
 
 def family_of(config: Mapping[str, Any]) -> Family:
-    """The family of a config.json. Raises UnknownModelError for what is no language model that is known here."""
-    kind = config.get("model_type")
-    if isinstance(kind, str) and kind in families():
-        return families()[kind]
-    if any(isinstance(config.get(part), Mapping) for part in ("text_config", "vision_config", "audio_config")):
-        text = "; give its text_config as model.config to estimate the language part alone"
-        rest = text if isinstance(config.get("text_config"), Mapping) else ""
-        raise bad_config(f"{shown(kind)} is a model of several modalities, not counted here{rest}")
-    if kind is None:
-        raise bad_config("the config has no model_type; give the model's config.json, or sizes")
-    for what, kinds in load_json(ARCHITECTURES)["refused"].items():
-        if kind in kinds or (what == "an encoder with a decoder" and config.get("is_encoder_decoder") is True):
-            raise bad_config(f"{shown(kind)} is {what}; only decoder-only language models are estimated here")
-    sizes = "params, layers, hidden, heads, kv_heads, vocab and intermediate"
-    raise bad_config(f"the model_type {shown(kind)} is not known here; give {sizes} instead")
+	"""The family of a config.json. Raises UnknownModelError for what is no language model that is known here."""
+	kind = config.get("model_type")
+	if isinstance(kind, str) and kind in families():
+		return families()[kind]
+	if any(isinstance(config.get(part), Mapping) for part in ("text_config", "vision_config", "audio_config")):
+		text = "; give its text_config as model.config to estimate the language part alone"
+		rest = text if isinstance(config.get("text_config"), Mapping) else ""
+		raise bad_config(f"{shown(kind)} is a model of several modalities, not counted here{rest}")
+	if kind is None:
+		raise bad_config("the config has no model_type; give the model's config.json, or sizes")
+	for what, kinds in load_json(ARCHITECTURES)["refused"].items():
+		if kind in kinds or (what == "an encoder with a decoder" and config.get("is_encoder_decoder") is True):
+			raise bad_config(f"{shown(kind)} is {what}; only decoder-only language models are estimated here")
+	sizes = "params, layers, hidden, heads, kv_heads, vocab and intermediate"
+	raise bad_config(f"the model_type {shown(kind)} is not known here; give {sizes} instead")
 
 
 def setting(family: Family, config: Mapping[str, Any], key: str, default: Any = None) -> Any:
-    """A key of a config; null counts as left out."""
-    value = config.get(key)
-    return family.defaults.get(key, default) if value is None else value
+	"""A key of a config; null counts as left out."""
+	value = config.get(key)
+	return family.defaults.get(key, default) if value is None else value
 
 
 def is_on(family: Family, config: Mapping[str, Any], switch: Switch) -> bool:
-    """Whether something is there: as the family says, or as the config tells."""
-    return bool(setting(family, config, switch, False)) if isinstance(switch, str) else switch
+	"""Whether something is there: as the family says, or as the config tells."""
+	return bool(setting(family, config, switch, False)) if isinstance(switch, str) else switch
 
 
 def sizes_of(family: Family, config: Mapping[str, Any]) -> Sizes:
 
-    def whole(name: str, default: int | None = None) -> int:
-        return number(family, config, family.keys.get(name, name), default)
+	def whole(name: str, default: int | None = None) -> int:
+		return number(family, config, family.keys.get(name, name), default)
 
-    hidden, heads, layers = whole("hidden"), whole("heads"), whole("layers")
-    if hidden % heads and not any(setting(family, config, key) for key in family.keys["head_dim"].split("|")):
-        raise bad_config(f"{heads} heads do not divide the hidden size {hidden}; correct one, or add head_dim")
-    head_dim = whole("head_dim", hidden // heads if hidden % heads == 0 else None)
-    intermediate = whole("intermediate", family.expansion * hidden if family.expansion else None)
-    experts, per_token, sparse, width, shared = mixture(family, config, layers, intermediate)
-    return Sizes(
-        layers=layers,
-        hidden=hidden,
-        heads=heads,
-        kv_heads=kv_heads(family, config, heads),
-        head_dim=head_dim,
-        vocab=whole("vocab"),
-        intermediate=intermediate,
-        expert_width=width,
-        shared_width=shared,
-        experts=experts,
-        experts_per_token=per_token,
-        sparse_layers=sparse,
-        positions=0 if family.positions is None else whole("positions") + family.positions,
-        embedding=number(family, config, family.embedding, hidden) if family.embedding else hidden,
-        norms=norms(family, config),
-        tied=bool(setting(family, config, family.keys["tied"], family.tied)),
-    )
+	hidden, heads, layers = whole("hidden"), whole("heads"), whole("layers")
+	if hidden % heads and not any(setting(family, config, key) for key in family.keys["head_dim"].split("|")):
+		raise bad_config(f"{heads} heads do not divide the hidden size {hidden}; correct one, or add head_dim")
+	head_dim = whole("head_dim", hidden // heads if hidden % heads == 0 else None)
+	intermediate = whole("intermediate", family.expansion * hidden if family.expansion else None)
+	experts, per_token, sparse, width, shared = mixture(family, config, layers, intermediate)
+	return Sizes(
+		layers=layers,
+		hidden=hidden,
+		heads=heads,
+		kv_heads=kv_heads(family, config, heads),
+		head_dim=head_dim,
+		vocab=whole("vocab"),
+		intermediate=intermediate,
+		expert_width=width,
+		shared_width=shared,
+		experts=experts,
+		experts_per_token=per_token,
+		sparse_layers=sparse,
+		positions=0 if family.positions is None else whole("positions") + family.positions,
+		embedding=number(family, config, family.embedding, hidden) if family.embedding else hidden,
+		norms=norms(family, config),
+		tied=bool(setting(family, config, family.keys["tied"], family.tied)),
+	)
 
 
 def number(family: Family, config: Mapping[str, Any], key: str, default: int | None) -> int:
-    """A size as a whole number of at least 1; some keys have two spellings."""
-    spellings = key.split("|")
-    key = next((one for one in spellings if config.get(one) is not None), spellings[0])
-    value = setting(family, config, key, default)
-    if value is None:
-        raise bad_config(f"the config has no {key}, which a {family.name} model needs")
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10**8:
-        raise bad_config(f"{key} is {shown(value)}, which is no whole number from 1 to 100000000")
-    return value
+	"""A size as a whole number of at least 1; some keys have two spellings."""
+	spellings = key.split("|")
+	key = next((one for one in spellings if config.get(one) is not None), spellings[0])
+	value = setting(family, config, key, default)
+	if value is None:
+		raise bad_config(f"the config has no {key}, which a {family.name} model needs")
+	if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10**8:
+		raise bad_config(f"{key} is {shown(value)}, which is no whole number from 1 to 100000000")
+	return value
 
 
 def kv_heads(family: Family, config: Mapping[str, Any], heads: int) -> int:
-    if family.grouped and is_on(family, config, family.grouped):
-        return number(family, config, "num_kv_heads", heads)
-    if family.multi_query:
-        return 1 if is_on(family, config, family.multi_query) else heads
-    if family.latent:
-        return heads
-    found = number(family, config, family.keys["kv_heads"], heads)
-    if heads % found:
-        raise bad_config(f"{found} key/value heads do not divide the {heads} heads")
-    return found
+	if family.grouped and is_on(family, config, family.grouped):
+		return number(family, config, "num_kv_heads", heads)
+	if family.multi_query:
+		return 1 if is_on(family, config, family.multi_query) else heads
+	if family.latent:
+		return heads
+	found = number(family, config, family.keys["kv_heads"], heads)
+	if heads % found:
+		raise bad_config(f"{found} key/value heads do not divide the {heads} heads")
+	return found
 
 
 def norms(family: Family, config: Mapping[str, Any]) -> int:
-    """How many norms of the hidden size a layer has; one where attention and MLP share it."""
-    if family.grouped and is_on(family, config, family.grouped):
-        return int(setting(family, config, "num_ln_in_parallel_attn", 2))
-    if family.parallel_if and is_on(family, config, family.parallel_if):
-        return 1
-    return family.layer_norms
+	"""How many norms of the hidden size a layer has; one where attention and MLP share it."""
+	if family.grouped and is_on(family, config, family.grouped):
+		return int(setting(family, config, "num_ln_in_parallel_attn", 2))
+	if family.parallel_if and is_on(family, config, family.parallel_if):
+		return 1
+	return family.layer_norms
 
 
 def mixture(
-    family: Family, config: Mapping[str, Any], layers: int, intermediate: int
+	family: Family, config: Mapping[str, Any], layers: int, intermediate: int
 ) -> tuple[int, int, int, int, int]:
-    """Experts, experts per token, layers that have them, the width of one, and of what every token passes."""
-    spelled = family.experts
-    if spelled is None:
-        return 1, 1, 0, intermediate, 0
-    experts = number(family, config, spelled.number, spelled.defaults[0])
-    per_token = number(family, config, spelled.per_token, spelled.defaults[1])
-    if per_token > experts:
-        raise bad_config(f"{spelled.per_token} is {per_token}, more than the number of experts, {experts}")
-    width = number(family, config, spelled.width, None) if spelled.width else intermediate
-    shared = int(setting(family, config, spelled.shared_width, 0)) if spelled.shared_width else 0
-    shared += width * int(setting(family, config, spelled.shared, 0)) if spelled.shared else 0
-    return experts, per_token, len(sparse_layers(family, spelled, config, layers)), width, shared
+	"""Experts, experts per token, layers that have them, the width of one, and of what every token passes."""
+	spelled = family.experts
+	if spelled is None:
+		return 1, 1, 0, intermediate, 0
+	experts = number(family, config, spelled.number, spelled.defaults[0])
+	per_token = number(family, config, spelled.per_token, spelled.defaults[1])
+	if per_token > experts:
+		raise bad_config(f"{spelled.per_token} is {per_token}, more than the number of experts, {experts}")
+	width = number(family, config, spelled.width, None) if spelled.width else intermediate
+	shared = int(setting(family, config, spelled.shared_width, 0)) if spelled.shared_width else 0
+	shared += width * int(setting(family, config, spelled.shared, 0)) if spelled.shared else 0
+	return experts, per_token, len(sparse_layers(family, spelled, config, layers)), width, shared
 
 
 def sparse_layers(family: Family, spelled: Experts, config: Mapping[str, Any], layers: int) -> list[int]:
-    """The layers that have experts; the others have one MLP."""
-    first = int(setting(family, config, spelled.first, 0)) if spelled.first else 0
-    step = int(setting(family, config, spelled.step, 1)) if spelled.step else 1
-    dense = set(setting(family, config, spelled.dense, ())) if spelled.dense else set()
-    return [layer for layer in range(first, layers) if layer not in dense and (layer + 1) % max(step, 1) == 0]
+	"""The layers that have experts; the others have one MLP."""
+	first = int(setting(family, config, spelled.first, 0)) if spelled.first else 0
+	step = int(setting(family, config, spelled.step, 1)) if spelled.step else 1
+	dense = set(setting(family, config, spelled.dense, ())) if spelled.dense else set()
+	return [layer for layer in range(first, layers) if layer not in dense and (layer + 1) % max(step, 1) == 0]

@@ -13,69 +13,69 @@ WITHOUT_MEMORY = ("cpu", "mps")  # what they have is the memory of the machine
 
 
 class Identified(NamedTuple):
-    """Facts with what the accelerator's name adds, what was assumed on the way, and what contradicts it."""
+	"""Facts with what the accelerator's name adds, what was assumed on the way, and what contradicts it."""
 
-    facts: Facts
-    assumptions: tuple[Assumption, ...]
-    problems: tuple[Problem, ...]
+	facts: Facts
+	assumptions: tuple[Assumption, ...]
+	problems: tuple[Problem, ...]
 
 
 def identified(facts: Facts) -> Identified:
-    found = looked_up(facts)
-    if found.facts.precision == "fp8" and found.facts.weights is None:
-        whole = Assumption("weights", "fp32", "FP8 layers under FSDP2 want all weights in fp32", ("bf16",))
-        return found._replace(facts=found.facts._replace(weights="fp32"), assumptions=(*found.assumptions, whole))
-    return found
+	found = looked_up(facts)
+	if found.facts.precision == "fp8" and found.facts.weights is None:
+		whole = Assumption("weights", "fp32", "FP8 layers under FSDP2 want all weights in fp32", ("bf16",))
+		return found._replace(facts=found.facts._replace(weights="fp32"), assumptions=(*found.assumptions, whole))
+	return found
 
 
 def looked_up(facts: Facts) -> Identified:
-    hardware = facts.hardware
-    if hardware.gpu is None:
-        return Identified(facts._replace(hardware=with_host_memory(hardware)), (), ())
-    part = find_slice(hardware.gpu)
-    found = part.accelerator if part else find(hardware.gpu)
-    if found is None:
-        problems = () if hardware.gpu_memory_gib else (unknown(hardware.gpu),)
-        return Identified(facts, (), problems)
-    problems = (*against(hardware, found), *(against_slice(hardware, part) if part else ()))
-    filled = facts._replace(
-        hardware=hardware._replace(
-            gpu=found.name,
-            device=hardware.device or found.device,
-            gpu_memory_gib=hardware.gpu_memory_gib or found.memory_gib,
-            intra=hardware.intra or found.link,
-            **({"nodes": part.nodes, "gpus_per_node": part.per_node} if part else {}),
-        )
-    )
-    if filled.precision is None and not found.bf16:
-        half = Assumption("precision", "fp16", f"the {found.name} does not compute in bf16", ("fp32",))
-        return Identified(filled._replace(precision="fp16"), (half,), problems)
-    return Identified(filled, (), problems)
+	hardware = facts.hardware
+	if hardware.gpu is None:
+		return Identified(facts._replace(hardware=with_host_memory(hardware)), (), ())
+	part = find_slice(hardware.gpu)
+	found = part.accelerator if part else find(hardware.gpu)
+	if found is None:
+		problems = () if hardware.gpu_memory_gib else (unknown(hardware.gpu),)
+		return Identified(facts, (), problems)
+	problems = (*against(hardware, found), *(against_slice(hardware, part) if part else ()))
+	filled = facts._replace(
+		hardware=hardware._replace(
+			gpu=found.name,
+			device=hardware.device or found.device,
+			gpu_memory_gib=hardware.gpu_memory_gib or found.memory_gib,
+			intra=hardware.intra or found.link,
+			**({"nodes": part.nodes, "gpus_per_node": part.per_node} if part else {}),
+		)
+	)
+	if filled.precision is None and not found.bf16:
+		half = Assumption("precision", "fp16", f"the {found.name} does not compute in bf16", ("fp32",))
+		return Identified(filled._replace(precision="fp16"), (half,), problems)
+	return Identified(filled, (), problems)
 
 
 def with_host_memory(hardware: HardwareFacts) -> HardwareFacts:
-    """On a CPU or on Apple's GPU a process has its share of the memory of the machine."""
-    if hardware.device not in WITHOUT_MEMORY or hardware.gpu_memory_gib or not hardware.cpu_ram_gib:
-        return hardware
-    return hardware._replace(gpu_memory_gib=hardware.cpu_ram_gib / (hardware.gpus_per_node or 1))
+	"""On a CPU or on Apple's GPU a process has its share of the memory of the machine."""
+	if hardware.device not in WITHOUT_MEMORY or hardware.gpu_memory_gib or not hardware.cpu_ram_gib:
+		return hardware
+	return hardware._replace(gpu_memory_gib=hardware.cpu_ram_gib / (hardware.gpus_per_node or 1))
 
 
 def unknown(name: str) -> Problem:
-    """An accelerator that is not in the data: its memory has to be told."""
-    near = nearest_name(name)
-    ask = "give hardware.gpu_memory_gib, the memory of one as torch reports it"
-    return Problem("/hardware/gpu", f"{shown(name)} is not known here; {ask}{did_you_mean(near)}")
+	"""An accelerator that is not in the data: its memory has to be told."""
+	near = nearest_name(name)
+	ask = "give hardware.gpu_memory_gib, the memory of one as torch reports it"
+	return Problem("/hardware/gpu", f"{shown(name)} is not known here; {ask}{did_you_mean(near)}")
 
 
 def against(hardware: HardwareFacts, found: Accelerator) -> Iterator[Problem]:
-    if hardware.device not in (None, found.device):
-        yield Problem("/hardware/device", f"{found.name} is a {found.device} device, not {hardware.device}")
-    if hardware.gpu_memory_gib and hardware.gpu_memory_gib > found.memory_gb:
-        message = f"{hardware.gpu_memory_gib:g} GiB is more than the {found.memory_gb:g} GB of a {found.name}"
-        yield Problem("/hardware/gpu_memory_gib", f"{message}; write at most {found.memory_gib:g}")
+	if hardware.device not in (None, found.device):
+		yield Problem("/hardware/device", f"{found.name} is a {found.device} device, not {hardware.device}")
+	if hardware.gpu_memory_gib and hardware.gpu_memory_gib > found.memory_gb:
+		message = f"{hardware.gpu_memory_gib:g} GiB is more than the {found.memory_gb:g} GB of a {found.name}"
+		yield Problem("/hardware/gpu_memory_gib", f"{message}; write at most {found.memory_gib:g}")
 
 
 def against_slice(hardware: HardwareFacts, part: Slice) -> Iterator[Problem]:
-    for name, have in (("nodes", part.nodes), ("gpus_per_node", part.per_node)):
-        if (count := getattr(hardware, name)) not in (None, have):
-            yield Problem(f"/hardware/{name}", f"{shown(hardware.gpu)} has {have}, not {count}; leave it out")
+	for name, have in (("nodes", part.nodes), ("gpus_per_node", part.per_node)):
+		if (count := getattr(hardware, name)) not in (None, have):
+			yield Problem(f"/hardware/{name}", f"{shown(hardware.gpu)} has {have}, not {count}; leave it out")

@@ -12,8 +12,8 @@ from .families import Family, UnknownModelError, family_of, sizes_of
 
 ARCHITECTURES = "architectures.json"
 SIZES = (
-    *("layers", "hidden", "heads", "kv_heads", "head_dim", "vocab", "intermediate"),
-    *("experts", "experts_per_token", "tied"),
+	*("layers", "hidden", "heads", "kv_heads", "head_dim", "vocab", "intermediate"),
+	*("experts", "experts_per_token", "tied"),
 )
 NEEDED = ("layers", "hidden", "heads", "vocab")
 # How far the number of parameters that is told may be from the one that the sizes give.
@@ -21,119 +21,119 @@ LIKELY = 1.35
 
 
 class Shape(NamedTuple):
-    """What memory depends on. `intermediate` is the MLP width that a token passes, over all of its experts."""
+	"""What memory depends on. `intermediate` is the MLP width that a token passes, over all of its experts."""
 
-    name: str
-    family: str
-    layers: int
-    hidden: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    vocab: int
-    intermediate: int
-    experts: int
-    experts_per_token: int
-    tied: bool
-    gated: bool
-    parallel: bool
-    rms_norm: bool
-    dropout: bool
-    norms: int
-    qk_norm: bool
-    counts: Counts
+	name: str
+	family: str
+	layers: int
+	hidden: int
+	heads: int
+	kv_heads: int
+	head_dim: int
+	vocab: int
+	intermediate: int
+	experts: int
+	experts_per_token: int
+	tied: bool
+	gated: bool
+	parallel: bool
+	rms_norm: bool
+	dropout: bool
+	norms: int
+	qk_norm: bool
+	counts: Counts
 
-    @property
-    def params(self) -> int:
-        return self.counts.total
+	@property
+	def params(self) -> int:
+		return self.counts.total
 
 
 def shape_of(model: ModelFacts) -> Shape:
-    """The shape of a model. Raises UnknownModelError, whose text says what is missing or cannot be judged."""
-    if model.config is not None:
-        config: Mapping[str, Any] = model.config
-        name = model.name or str(config.get("_name_or_path") or config.get("model_type"))
-    elif model.name is not None:
-        config, name = named(model.name), model.name
-    else:
-        return shaped(model, *plain(model), model.name or "the model")
-    family = family_of(config)
-    return shaped(model, family, {**config, **told(model, family)}, name)
+	"""The shape of a model. Raises UnknownModelError, whose text says what is missing or cannot be judged."""
+	if model.config is not None:
+		config: Mapping[str, Any] = model.config
+		name = model.name or str(config.get("_name_or_path") or config.get("model_type"))
+	elif model.name is not None:
+		config, name = named(model.name), model.name
+	else:
+		return shaped(model, *plain(model), model.name or "the model")
+	family = family_of(config)
+	return shaped(model, family, {**config, **told(model, family)}, name)
 
 
 def told(model: ModelFacts, family: Family) -> dict[str, Any]:
-    sizes = {size: value for size in SIZES if (value := getattr(model, size)) is not None}
-    return {family.keys.get(size, size).partition("|")[0]: value for size, value in sizes.items()}
+	sizes = {size: value for size in SIZES if (value := getattr(model, size)) is not None}
+	return {family.keys.get(size, size).partition("|")[0]: value for size, value in sizes.items()}
 
 
 def shaped(model: ModelFacts, family: Family, config: Mapping[str, Any], name: str) -> Shape:
-    if max(model.experts or 1, model.experts_per_token or 1) > 1 and family.experts is None:
-        said = f"{shown(name)} has no experts ({family.name} models are dense); leave experts out"
-        raise UnknownModelError("/model/experts", said)
-    sizes = sizes_of(family, config)
-    counts = count(family, sizes, config)
-    if model.params:
-        counts = rescaled(counts, model.params)
-    return Shape(
-        **{size: getattr(sizes, size) for size in SIZES if size != "intermediate"},
-        name=name,
-        family=family.name,
-        intermediate=sizes.active_width,
-        gated=family.gated,
-        parallel=family.parallel,
-        rms_norm=family.norm == "rms",
-        dropout=family.dropout,
-        norms=family.layer_norms,
-        qk_norm=family.qk_norm is not None,
-        counts=counts,
-    )
+	if max(model.experts or 1, model.experts_per_token or 1) > 1 and family.experts is None:
+		said = f"{shown(name)} has no experts ({family.name} models are dense); leave experts out"
+		raise UnknownModelError("/model/experts", said)
+	sizes = sizes_of(family, config)
+	counts = count(family, sizes, config)
+	if model.params:
+		counts = rescaled(counts, model.params)
+	return Shape(
+		**{size: getattr(sizes, size) for size in SIZES if size != "intermediate"},
+		name=name,
+		family=family.name,
+		intermediate=sizes.active_width,
+		gated=family.gated,
+		parallel=family.parallel,
+		rms_norm=family.norm == "rms",
+		dropout=family.dropout,
+		norms=family.layer_norms,
+		qk_norm=family.qk_norm is not None,
+		counts=counts,
+	)
 
 
 def rescaled(counts: Counts, params: int) -> Counts:
-    """Counts for the number of parameters that is told; the difference goes to the layers."""
-    if not 1 / LIKELY <= params / counts.total <= LIKELY:
-        said = f"the sizes make {counts.total / 1e9:.2f}B parameters, not {params / 1e9:.2f}B; correct or leave out one"
-        raise UnknownModelError("/model/params", said)
-    layers = counts.layers + params - counts.total
-    ratio = layers / counts.layers
-    return counts._replace(
-        total=params, layers=layers, layer=round(counts.layer * ratio), linear=round(counts.linear * ratio)
-    )
+	"""Counts for the number of parameters that is told; the difference goes to the layers."""
+	if not 1 / LIKELY <= params / counts.total <= LIKELY:
+		said = f"the sizes make {counts.total / 1e9:.2f}B parameters, not {params / 1e9:.2f}B; correct or leave out one"
+		raise UnknownModelError("/model/params", said)
+	layers = counts.layers + params - counts.total
+	ratio = layers / counts.layers
+	return counts._replace(
+		total=params, layers=layers, layer=round(counts.layer * ratio), linear=round(counts.linear * ratio)
+	)
 
 
 def named(name: str) -> Mapping[str, Any]:
-    """The config of a model that is known by name; case, an owner in front and "-hf", "-instruct" … do not count."""
-    data = load_json(ARCHITECTURES)
-    known: Mapping[str, Mapping[str, Any]] = data["models"]
-    plain_name = bare(name)
-    for key, row in known.items():
-        if plain_name == key or plain_name in row.get("aliases", ()):
-            sizes = zip(data["columns"], row.get("sizes", ()), strict=False)
-            return {**{size: value for size, value in sizes if value is not None}, **row.get("config", {})}
-    near = closest(plain_name, known)
-    raise UnknownModelError(
-        "/model/name",
-        f"no model is called {shown(name)} here{did_you_mean(near)}; give the content of its config.json or its sizes",
-    )
+	"""The config of a model that is known by name; case, an owner in front and "-hf", "-instruct" … do not count."""
+	data = load_json(ARCHITECTURES)
+	known: Mapping[str, Mapping[str, Any]] = data["models"]
+	plain_name = bare(name)
+	for key, row in known.items():
+		if plain_name == key or plain_name in row.get("aliases", ()):
+			sizes = zip(data["columns"], row.get("sizes", ()), strict=False)
+			return {**{size: value for size, value in sizes if value is not None}, **row.get("config", {})}
+	near = closest(plain_name, known)
+	raise UnknownModelError(
+		"/model/name",
+		f"no model is called {shown(name)} here{did_you_mean(near)}; give the content of its config.json or its sizes",
+	)
 
 
 def bare(name: str) -> str:
-    text = name.rsplit("/", 1)[-1].lower().replace("_", "-")
-    text = re.sub(r"(?:-hf|-instruct|-chat|-base|-it|-v0\.1|-v0\.3)+$", "", text)
-    return text.replace("meta-llama-", "llama-")
+	text = name.rsplit("/", 1)[-1].lower().replace("_", "-")
+	text = re.sub(r"(?:-hf|-instruct|-chat|-base|-it|-v0\.1|-v0\.3)+$", "", text)
+	return text.replace("meta-llama-", "llama-")
 
 
 def plain(model: ModelFacts) -> tuple[Family, Mapping[str, Any]]:
-    """A model told by its sizes: built like Llama, Mixtral or Starcoder2, with what is told otherwise."""
-    missing = [name for name in NEEDED if getattr(model, name) is None]
-    if missing:
-        raise UnknownModelError(
-            f"/model/{missing[0]}",
-            f"{missing[0]} is missing; give a name, the content of a config.json, or sizes: {', '.join(NEEDED)}",
-        )
-    gated = model.gated is not False
-    # a model without a gate mostly has LayerNorm and biases too
-    kind = ("mixtral" if (model.experts or 1) > 1 else "llama") if gated else "starcoder2"
-    family = family_of({"model_type": kind})
-    width = model.intermediate or (round(8 * (model.hidden or 0) / 3) if gated else 4 * (model.hidden or 0))
-    return family, {"intermediate_size": width, **told(model, family)}
+	"""A model told by its sizes: built like Llama, Mixtral or Starcoder2, with what is told otherwise."""
+	missing = [name for name in NEEDED if getattr(model, name) is None]
+	if missing:
+		raise UnknownModelError(
+			f"/model/{missing[0]}",
+			f"{missing[0]} is missing; give a name, the content of a config.json, or sizes: {', '.join(NEEDED)}",
+		)
+	gated = model.gated is not False
+	# a model without a gate mostly has LayerNorm and biases too
+	kind = ("mixtral" if (model.experts or 1) > 1 else "llama") if gated else "starcoder2"
+	family = family_of({"model_type": kind})
+	width = model.intermediate or (round(8 * (model.hidden or 0) / 3) if gated else 4 * (model.hidden or 0))
+	return family, {"intermediate_size": width, **told(model, family)}
