@@ -82,7 +82,6 @@ class Server(MCPServer[Any]):
 		self.threads = CapacityLimiter(THREADS)
 
 	async def run_stdio_async(self) -> None:
-		"""Serve over stdin and stdout."""
 		await stdio.serve(self._lowlevel_server)
 
 	async def list_tools(self) -> list[ListedTool]:

@@ -43,7 +43,6 @@ def _read(value: Any, schema: Mapping[str, Any]) -> Any:
 
 
 def _problems(tool: Tool, taken: Arguments) -> Iterator[str]:
-	"""Say what is wrong, wrong names first: they explain what is missing."""
 	unknown = [name for name in taken if name not in tool.properties]
 	missing = [name for name in tool.required if name not in taken]
 	if unknown:
@@ -84,7 +83,6 @@ def _wanted(value: Any, schema: Schema) -> str:
 
 
 def _shown(value: Any) -> str:
-	"""A value as a message quotes it; a structure by its name, because it may be the whole config."""
 	if isinstance(value, dict | list):
 		return "a structure, not its text" if isinstance(value, dict) else "a list"
 	shown = repr(value)

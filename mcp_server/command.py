@@ -73,7 +73,6 @@ def build_parser() -> common.Parser:
 
 
 def has_sdk() -> bool:
-	"""Tell whether the MCP SDK is there in a release that fits; say what to install where it is not."""
 	try:
 		import mcp.server.mcpserver  # noqa: F401 - 1.x has no such module
 

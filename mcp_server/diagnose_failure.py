@@ -45,7 +45,6 @@ def call(given: Arguments) -> Answer:
 
 
 def refuse_paths(given: Arguments) -> None:
-	"""Say so where the name of a file was given in the place of its text."""
 	for name in ("log", "config", "deepspeed_config"):
 		value = given.get(name, "")
 		if FILE.fullmatch(value):

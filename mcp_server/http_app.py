@@ -46,7 +46,6 @@ class PostOnly:
 		self.app = app
 
 	async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-		"""Pass on what is no GET."""
 		refused = scope["type"] == "http" and scope["path"] == PATH and scope["method"] == "GET"
 		answer = PlainTextResponse("POST only", 405, {"Allow": "POST"}) if refused else self.app
 		await answer(scope, receive, send)
@@ -60,7 +59,6 @@ def security(names: Sequence[str]) -> TransportSecuritySettings:
 
 
 def has_port(name: str) -> bool:
-	"""Tell whether a name says its port; the colons of an IPv6 address stand in brackets."""
 	return ":" in name.rpartition("]")[2]
 
 

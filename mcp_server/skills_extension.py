@@ -77,21 +77,18 @@ def folders() -> dict[str, dict[str, dict[str, Any]]]:
 
 
 async def list_skills(context: ServerRequestContext[Any, Any], params: PaginatedRequestParams) -> dict[str, Any]:
-	"""skills/list: there is one."""
 	if params.cursor is not None:
 		raise MCPError(INVALID_PARAMS, "there is no such cursor: the list has one page")
 	return {"resultType": "complete", "skills": [entry()], **FRESH}
 
 
 async def get_skill(context: ServerRequestContext[Any, Any], params: UriParams) -> dict[str, Any]:
-	"""skills/get: the same entry, by its address."""
 	if params.uri != uri_of("SKILL.md"):
 		raise MCPError(INVALID_PARAMS, f"there is no skill {params.uri[:200]!r}; there is {uri_of('SKILL.md')}")
 	return {"resultType": "complete", "skill": entry(), **FRESH}
 
 
 async def read_directory(context: ServerRequestContext[Any, Any], params: DirectoryParams) -> dict[str, Any]:
-	"""resources/directory/read: the files and folders right below a folder."""
 	if params.uri not in folders():
 		is_file = params.uri.removeprefix(f"{ROOT}/") in skill.files()
 		what = "is a file" if is_file else "is no folder of the skill"

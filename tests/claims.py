@@ -158,7 +158,6 @@ def own_options() -> frozenset[str]:
 
 @cache
 def tabled() -> frozenset[str]:
-	"""Names in the smaller tables: what "auto" is for, FP8 keys that nothing reads, modules of optional packages."""
 	auto = load_json("deepspeed_auto.json")
 	modules = {feature["module"] for feature in load_json("packages.json")["features"].values()}
 	return frozenset({*auto["accelerate"], *auto["trainer"], *load_json("precision.json")["fp8_misnamed"], *modules})

@@ -68,5 +68,4 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def anyio_backend() -> str:
-	"""What asynchronous tests run on."""
 	return "asyncio"

@@ -97,7 +97,6 @@ def tree_of(path: Path) -> ast.Module:
 
 
 def imports_of(path: Path) -> Iterator[tuple[str, str]]:
-	"""Give (module, name) for each import, wherever it stands in the file."""
 	for node in ast.walk(tree_of(path)):
 		if isinstance(node, ast.Import):
 			yield from ((alias.name, "") for alias in node.names)
@@ -121,7 +120,6 @@ def absolute(path: Path, node: ast.ImportFrom) -> str:
 
 
 def parts_imported(path: Path) -> Iterator[str]:
-	"""Give the parts of the core that a module imports: "model", "rules" …"""
 	for module, name in imports_of(path):
 		if module == PACKAGE:
 			yield name
@@ -202,7 +200,6 @@ def test_nothing_runs_programs_or_opens_connections() -> None:
 
 
 def test_no_file_that_an_installer_drops_or_mistakes() -> None:
-	"""Old installers leave out names with a leading underscore; every installer takes metadata.json for its own."""
 	names = [Path(name) for name in tracked()]
 	assert [
 		str(name) for name in names if name.parts[0] == "scripts" and any(part[0] == "_" for part in name.parts)
@@ -236,7 +233,6 @@ def test_functions_are_short() -> None:
 
 
 def test_named_tuples_of_a_start_have_no_postponed_annotations() -> None:
-	"""`typing` compiles each annotation that is a text, and the first one makes a start a twelfth slower."""
 	tour = [str(path) for path in sorted((ROOT / "tests" / "cases" / "tour").iterdir())]
 	program = """import sys, typing; from distributed_training_backends import cli; cli.main(sys.argv[1:])
 modules = [m for n, m in sys.modules.items() if n.startswith(cli.__package__ + ".")]

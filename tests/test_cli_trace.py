@@ -75,7 +75,6 @@ def test_a_worker_that_fails(text: str, words: str, tmp_path: Path, monkeypatch:
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-	"""Where this interpreter has torch, the worker's own copy is kept from finding it."""
 	monkeypatch.setattr(cli_trace, "INTERPRETER", [sys.executable, "-S", "-I"])
 	trace = cli_trace.traced(facts_of(), Setup("single"), CONFIG, limit=60)
 	assert "is not installed here" in trace.problem

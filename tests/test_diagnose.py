@@ -106,7 +106,6 @@ def test_references_are_sections() -> None:
 
 
 def test_every_signature_that_has_messages_has_a_sample() -> None:
-	"""A sample log leads to its signature, among others that show themselves alike."""
 	shown = {cause.id for case in CASES for cause in api.diagnose(LOGS[case.name]).causes}
 	for one in signatures():
 		if one.messages and not one.like and one.level not in (CONSEQUENCE, REMARK) and one.id not in shown:
@@ -115,7 +114,6 @@ def test_every_signature_that_has_messages_has_a_sample() -> None:
 
 
 def test_patterns_cannot_backtrack() -> None:
-	"""A part of a template is words with at most one repetition between two of them, over sets that exclude spaces."""
 	for text in (text for one in signatures() for text in (*one.messages, *one.hints)):
 		for pattern in (one for one in Template(text).patterns if not isinstance(one, bytes)):
 			bare = pattern.pattern.decode()
@@ -146,7 +144,6 @@ def test_odd_logs_have_an_answer(text: str, times: int) -> None:
 
 
 def test_memory_is_bounded() -> None:
-	"""The peak of a log of 6 MB is that of one of 2 MB: what is kept is the piece in hand."""
 
 	def peak(times: int) -> int:
 		line = b"[rank0]: step 10 loss 2.1 and nothing else to tell about the distributed run here\n"
@@ -207,7 +204,6 @@ def test_a_symptom_alone_gives_hypotheses_and_checks(symptom: str) -> None:
 
 @pytest.mark.parametrize("head", ["Traceback (most recent call last):\n", ""])
 def test_what_breaks_inside_a_library_may_be_its_defect(head: str) -> None:
-	"""The file counts even where the head of the traceback was cut off."""
 	frame = '  File "/lib/python3.11/site-packages/accelerate/utils/other.py", line 7, in get_all\n    x\n'
 	causes = api.diagnose(f"{head}{frame}KeyError: 'SOME_NAME'\n").causes
 	assert [(cause.id, cause.level, len(cause.evidence)) for cause in causes] == [("another-release", "low", 1)]

@@ -53,7 +53,6 @@ def test_distributed_type_decides_the_launcher(kind: object, release: str, route
 1.5.0, "mixed_precision: fp8\nfp8_config: {backend: TE}\n", fp8_backend, TE
 1.15.0, "dynamo_config: {dynamo_backend: INDUCTOR}\ndynamo_backend: 'NO'\n", dynamo_backend, 'no'""")
 def test_where_options_come_from(release: str, text: str, option: str, value: object) -> None:
-	"""Scalars apply only where the parser has no default; blocks set options with their prefix, of late dynamo too."""
 	assert launch(f"distributed_type: MULTI_GPU\nnum_processes: 4\n{text}", release).value(option) == value
 
 

@@ -67,7 +67,6 @@ def test_sections_of_generated_pages_are_short(path: Any) -> None:
 
 
 def outside_code(text: str) -> str:
-	"""A page whose blocks of code hold no line that looks like a heading."""
 	return re.sub(r"^```.*?^```", lambda found: found[0].replace("#", "-"), text, flags=re.MULTILINE | re.DOTALL)
 
 
@@ -81,7 +80,6 @@ def test_every_class_and_field_has_its_row(reference: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("owner", launcher_names.RULES)
 def test_a_flag_stands_for_what_the_launcher_makes_of_it(owner: str, reference: dict[str, str]) -> None:
-	"""What the rule above a table makes of its flags are the variables of the fields and the keys of a config file."""
 	release = generate_api_reference.last_release(owner)
 	whole = reference[owner] + reference.get(f"{owner}: part 2", "")
 	for name, source in generate_api_reference.sources_of(owner, release).items():
@@ -151,7 +149,6 @@ def test_values_have_their_releases(reference: dict[str, str]) -> None:
 
 
 def test_keys_that_a_file_cannot_set_are_those_of_the_rule(reference: dict[str, str]) -> None:
-	"""ACC030 names them; commands/launch.py takes a value from the file only where the option's default is None."""
 	ignored = re.findall(r"^\| `(\w+)` .*has no effect", reference["Config file"], re.MULTILINE)
 	assert set(ignored) == {"rdzv_backend", "same_network", "enable_cpu_affinity", "downcast_bf16", "tpu_use_sudo"}
 	assert all(f"`{name}`" in RULES["ACC030"].documentation for name in ignored)

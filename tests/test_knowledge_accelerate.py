@@ -232,7 +232,6 @@ def test_the_python_surface() -> None:
 
 
 def test_where_fields_come_from() -> None:
-	"""utils/dataclasses.py, the __post_init__ of these classes."""
 	plugin = api.sources("FullyShardedDataParallelPlugin", "1.15.0")
 	assert plugin["cpu_offload"] == api.Source(("FSDP_OFFLOAD_PARAMS",), False, True)
 	assert plugin["state_dict_type"].known is False

@@ -44,7 +44,6 @@ def ask(*arguments: str | Path, folder: Path, most: int = OUTPUT) -> Answer:
 
 
 def bomb(levels: int, width: int) -> str:
-	"""Aliases of aliases: a short text for `width` to the power of `levels` entries."""
 	lines = [f"a0: &a0 [{', '.join(['x'] * width)}]"]
 	lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * width)}]" for n in range(1, levels)]
 	return "\n".join([*lines, GOOD])

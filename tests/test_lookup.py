@@ -195,7 +195,6 @@ def test_what_is_written_otherwise_is_found_all_the_same(query: str, right: str)
 
 
 def test_right_sections_come_first() -> None:
-	"""The figures that README states hold: nine in ten first, ninety-eight in a hundred within three."""
 	asked = [outcome for outcome in measure_lookup.outcomes() if outcome.question.group == "before"]
 	first, close = measure_lookup.shares(asked)
 	assert len(asked) >= 60

@@ -70,7 +70,6 @@ def test_the_same_requirements_everywhere() -> None:
 
 
 def test_no_folder_of_skills_and_no_config_for_whoever_opens_the_repository() -> None:
-	"""A folder `skills` would hide SKILL.md from Claude plugins; .mcp.json would start a server in every checkout."""
 	assert not [name for name in ("skills", ".mcp.json") if (ROOT / name).exists()]
 
 
@@ -82,7 +81,6 @@ def test_the_readme_shows_every_client() -> None:
 
 
 def stands_for(entry: Entry) -> list[str]:
-	"""The command of an entry, with what is not installed here replaced by what it leads to."""
 	first, *rest = entry.words
 	if first == "uvx":
 		source, spec, command = rest
@@ -118,7 +116,6 @@ def test_names_of_tools_fit_with_the_names_of_plugin_and_server() -> None:
 
 
 def test_a_copy_of_the_oldest_installer_serves(tmp_path: Path) -> None:
-	"""It leaves out README.md, metadata.json, and whatever begins with an underscore."""
 	copy = tmp_path / NAME
 	ignored = shutil.ignore_patterns("_*", ".*", "README.md", "metadata.json", "tests", "tools", "build", "dist")
 	shutil.copytree(ROOT, copy, ignore=ignored)

@@ -95,7 +95,6 @@ def test_names_that_are_allowed_are_let_in_with_and_without_a_port() -> None:
 
 
 def team_command() -> tuple[list[str], dict[str, str]]:
-	"""The README's line for a server that a team shares: (command, environment)."""
 	(line,) = re.findall(r"^((?:DTB_\S+ )?uvicorn .*--workers 2.*)$", (ROOT / "README.md").read_text("utf-8"), re.M)
 	words = shlex.split(line)
 	start = words.index("uvicorn")

@@ -152,7 +152,6 @@ async def test_the_pages_are_listed_with_their_titles(mode: Any) -> None:
 
 
 async def test_bytes_are_served_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-	"""A checkout on Windows may have other line ends, and an editor may have put a mark at the start."""
 	data = "\ufeff# A page\r\n\r\nText\u2028 of it\r".encode()
 	(tmp_path / "page.md").write_bytes(data)
 	monkeypatch.setattr(skill, "files", lambda: {"page.md": str(tmp_path / "page.md")})

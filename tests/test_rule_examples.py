@@ -62,7 +62,6 @@ def test_pages_are_what_is_made_of_them(family: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_examples_alone_make_the_page_again(family: str) -> None:
-	"""As an author writes them: in any order, with "bad" and "good", without documentation and outputs."""
 	sections = {code: "".join(map(as_written, EXAMPLES[code])) for code in reversed(CODES) if code.startswith(family)}
 	text = "".join(f"## {code}\n{examples}" for code, examples in sections.items())
 	assert page(family, text) == page_of(family).read_text("utf-8")

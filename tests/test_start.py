@@ -106,7 +106,6 @@ IMPLIED: Mapping[str, tuple[str, ...]] = {
 
 @pytest.mark.parametrize("code", sorted(RULES))
 def test_the_inputs_of_a_rule_call_for_its_module(code: str) -> None:
-	"""A rule that could run but whose module is not imported would be lost without a word."""
 	rule = RULES[code]
 	there = {name for item in rule.inputs for name in (item, *IMPLIED.get(item, ()))} - {"targets", "context"}
 	module = rule.check.__module__.rpartition(".")[2]

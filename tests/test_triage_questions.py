@@ -120,7 +120,6 @@ def test_old_gpus_compute_in_fp16() -> None:
 
 
 def test_70b_qlora_on_two_24_gb_cards_in_a_machine_that_nobody_described() -> None:
-	"""With the weights in CPU memory the cards are half empty: whether the machine has that much is what to tell."""
 	found = ask("llama-2-70b", **QLORA, **near("RTX-4090", 2))
 	best = found.candidates[0]
 	assert (best.name, best.verdict) == ("fsdp2-offload", "unknown")
@@ -130,7 +129,6 @@ def test_70b_qlora_on_two_24_gb_cards_in_a_machine_that_nobody_described() -> No
 
 
 def test_pre_training_13b_on_8_nodes_over_100_gb_ethernet() -> None:
-	"""Weights should not cross the network in every pass: groups within the nodes, or a split model."""
 	batch = {"seq": 4096, "micro_batch": 1, "accumulation": 8}
 	hardware = near("A100-80GB", 8, nodes=8, inter_gbit=100)
 	found = ask("llama-2-13b", task={"kind": "continued"}, batch=batch, **hardware)
@@ -157,7 +155,6 @@ KEPT = [("1.12.0", "fp32"), ("1.13.0", "bf16"), ("1.14.0", "fp32"), ("1.15.0", "
 
 @pytest.mark.parametrize(("release", "kept"), KEPT)
 def test_the_same_question_under_four_releases(release: str, kept: str) -> None:
-	"""Accelerate 1.13.0 leaves bf16 weights as they are under FSDP2: half the memory, and a warning about it."""
 	found = ask("llama-3-8b", weights="bf16", versions={"accelerate": release}, **near("A100-80GB", 8))
 	one = candidate(found, "fsdp2")
 	weights = next(part.gib for part in one.memory.components if part.name == "weights")

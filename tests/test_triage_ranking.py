@@ -35,7 +35,6 @@ def test_a_slow_network_slows_what_crosses_it() -> None:
 
 
 def test_sharding_sends_half_as_much_again_as_replicas() -> None:
-	"""Two gathers and a scatter of the weights against a sum of gradients, which is a scatter and a gather."""
 	told = facts(hardware=NODES)
 	work = work_of(told)
 	sharded = traffic(told, Setup("fsdp2", shard=32), work, 1).network

@@ -47,7 +47,6 @@ def test_json_fits_its_schema_and_is_ascii(name: str) -> None:
 
 @EVERY
 def test_facts_in_the_answer_can_be_asked_again(name: str) -> None:
-	"""Told or assumed: the same facts give the same candidates; a loss or dtype that is told would not be changed."""
 	first = report(name)
 	facts = json.loads(json.dumps(triage_data(first)["facts"]))
 	again = api.triage({key: value for key, value in facts.items() if key not in ("loss", "weights")})

@@ -56,7 +56,6 @@ def cold(kind: str, runs: int) -> Line:
 
 
 def against_the_library(python: str, runs: int) -> Line:
-	"""The script against `accelerate launch`, which refuses the same file; one interpreter runs both."""
 	with tempfile.TemporaryDirectory() as folder:
 		config = Path(folder) / "config.yaml"
 		config.write_text(REFUSED, encoding="utf-8")

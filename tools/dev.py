@@ -58,7 +58,6 @@ def run(command: Sequence[str], check: bool = False) -> int:
 
 
 def try_it(arguments: list[str]) -> int:
-	"""Validate the bundled example. It has errors, so the exit status is turned round."""
 	script = "scripts/validate_backend_config.py"
 	status = run([str(PYTHON), script, *(arguments or [EXAMPLE])])
 	return status if arguments else int(status != 1)

@@ -46,7 +46,6 @@ def messages(path: Path, name: str) -> Iterator[Message]:
 
 
 def said_by(node: ast.Raise | ast.Assert | ast.Call) -> tuple[str, ast.expr] | None:
-	"""The exception, "" for a warning, and what it says."""
 	if isinstance(node, ast.Assert):
 		return ("AssertionError", node.msg) if node.msg is not None else None
 	call = node.exc if isinstance(node, ast.Raise) else node

@@ -132,7 +132,6 @@ def _branches(function: ast.AST) -> Iterator[tuple[ast.expr, list[ast.stmt], lis
 
 
 def _own_field(node: ast.expr) -> str:
-	"""The field in ``self.field`` (or the parameter of that name), also behind ``.upper()`` and its like."""
 	match node:
 		case ast.Attribute(value=ast.Name(id="self"), attr=name) | ast.Name(id=name):
 			return name

@@ -62,7 +62,6 @@ LIBRARY_NAMES = {"argparse.REMAINDER": argparse.REMAINDER}
 
 
 def config_fields(module: ast.Module, names: Mapping[str, Any]) -> Facts:
-	"""Fields of the config classes with type and default; a field without a default is required."""
 	facts: Facts = {}
 	for owner in CONFIG_CLASSES:
 		known = dict(names)
@@ -99,7 +98,6 @@ def _ifs(function: FunctionNode) -> Iterator[tuple[ast.expr, list[ast.stmt]]]:
 
 
 def _membership(test: ast.expr) -> tuple[str, bool]:
-	"""("key", True) for a test that starts with ``"key" not in config_dict``; ("key", False) for ``in``."""
 	first = test.values[0] if isinstance(test, ast.BoolOp) else test
 	match first:
 		case ast.Compare(left=ast.Constant(value=str(key)), ops=[operator], comparators=[ast.Name(id="config_dict")]):
@@ -108,7 +106,6 @@ def _membership(test: ast.expr) -> tuple[str, bool]:
 
 
 def _when_missing(key: str, test: ast.expr, body: list[ast.stmt], names: Mapping[str, Any]) -> Facts:
-	"""The value that is filled in, or the error that is raised; of a choice by an old key, its last resort."""
 	match body[0]:
 		case ast.Raise(exc=ast.Call(func=ast.Name(id=error))):
 			return {("loading", f"missing {key}"): error}
@@ -205,7 +202,6 @@ def _set_apart(loop: ast.For) -> list[str]:
 
 
 def _prefix(branch: ast.For | ast.If) -> dict[str, str]:
-	"""``{"prefix", "unless", "test"}`` of ``if not key.startswith("fsdp"): key = "fsdp_" + key``."""
 	rule: dict[str, str] = {}
 	parts = [branch.test, *branch.body] if isinstance(branch, ast.If) else branch.body
 	for node in (inner for part in parts for inner in ast.walk(part)):
@@ -243,6 +239,5 @@ def literals(module: ast.Module) -> Facts:
 
 
 def constant_facts(package: Path) -> Facts:
-	"""Constants of ``utils/constants.py`` and of the config questionnaire; a value that needs torch is left out."""
 	questionnaire = package_constants(package)
 	return {("constants", name): value for name, value in questionnaire.items() if name.isupper()}

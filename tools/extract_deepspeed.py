@@ -63,7 +63,6 @@ def release_facts(root: Path, curated: list[Record]) -> Facts:
 
 
 def read_keys(reads: Reads) -> Iterator[tuple[Dotted, Record]]:
-	"""Keys that are read from plain dicts; the type is that of the default, where it has one."""
 	blocks = {path[:-1] for path in reads.keys} | set(reads.models) | reads.stored | ARGUMENTS
 	for path, default in reads.keys.items():
 		if path[0] in OLD_NAMES or path[:-1] in ARGUMENTS:
@@ -78,7 +77,6 @@ def read_keys(reads: Reads) -> Iterator[tuple[Dotted, Record]]:
 
 
 def read_sections(reads: Reads) -> Iterator[tuple[Dotted, Record]]:
-	"""Every block that some key stands in; what it does with a key that it does not know."""
 	above = {key[:depth] for key in reads.keys for depth in range(len(key))}
 	for path in above | reads.stored | KWARGS:
 		if path and (path[0] in OLD_NAMES or not (path in reads.keys or path[-1] == "*")):
@@ -88,7 +86,6 @@ def read_sections(reads: Reads) -> Iterator[tuple[Dotted, Record]]:
 
 
 def nested_values(keys: dict[Dotted, Record], sections: dict[Dotted, Record], generation: int) -> None:
-	"""What may stand in the place of a model inside a model: null if optional, and what dict() takes."""
 	for path, section in sections.items():
 		if "model" in section and "model" in sections.get(path[:-1], {}):
 			others = ["auto"] + (["empty text", "empty list"] if generation == 1 else [])

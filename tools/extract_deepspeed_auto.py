@@ -42,7 +42,6 @@ def mapping_values(function: FunctionNode) -> Iterator[str]:
 
 
 def given_names(function: FunctionNode) -> Iterator[str]:
-	"""Names in the dicts, subscripts and `fill_match` calls of a function."""
 	for node in ast.walk(function):
 		match node:
 			case ast.Dict(keys=keys):

@@ -61,7 +61,6 @@ class Models:
 		return record
 
 	def forbids(self, model: Definition) -> bool:
-		"""`extra="forbid"`, in a `ConfigDict(…)` or in an inner `class Config`."""
 		for each in self.package.bases(model):
 			for node in ast.walk(each.node):
 				given = keywords(node).get("extra") if isinstance(node, ast.Call) else None
@@ -132,13 +131,11 @@ class Models:
 
 
 def _inferred(value: ast.expr | None, scope: Constants) -> str:
-	"""pydantic 1 takes the type of a field without annotation from its default."""
 	assert value is not None
 	return type(value_of(value, scope)).__name__
 
 
 def _field_arguments(value: ast.expr | None) -> tuple[dict[str, ast.expr], ast.expr | None]:
-	"""The keywords of `Field(…)`, those in `json_schema_extra` included, and the default."""
 	if not (isinstance(value, ast.Call) and dotted(value.func) == "Field"):
 		return {}, value
 	given = keywords(value)

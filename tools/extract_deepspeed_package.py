@@ -86,7 +86,6 @@ class Package:
 					index.names[alias.asname or alias.name] = Import(source, alias.name)
 
 	def _absolute(self, module: str, statement: ast.ImportFrom) -> str | None:
-		"""The module that a `from … import …` names, within the package; None for one outside it."""
 		if statement.level == 0:
 			top, _, rest = (statement.module or "").partition(".")
 			return rest if top == ROOT else None

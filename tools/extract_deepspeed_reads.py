@@ -307,7 +307,6 @@ def _methods(node: ast.ClassDef) -> Iterator[tuple[str, ast.FunctionDef]]:
 
 
 def _merged_into(body: list[ast.stmt]) -> Iterator[str]:
-	"""Names of the dicts that a loop copies entries into: `config[key] = value`."""
 	for node in body:
 		if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
 			yield dotted(node.targets[0].value)

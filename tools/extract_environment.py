@@ -43,7 +43,6 @@ def _reads(scope: ast.AST, place: str, names: Mapping[str, Any]) -> Iterator[tup
 
 
 def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
-	"""The nodes of a scope in source order; an inner function or class is given, but not entered."""
 	for node in ast.iter_child_nodes(scope):
 		yield node
 		if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):

@@ -115,7 +115,6 @@ class FieldSources:
 
 
 def _joined(sources: list[Source], value: ast.expr) -> Source | None:
-	"""One source of all that an expression reads; of a comparison, such as ``… == "true"``, what it comes to."""
 	if not sources:
 		return None
 	variables = list(dict.fromkeys(name for source in sources for name in source["variables"]))

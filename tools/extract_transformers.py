@@ -141,7 +141,6 @@ class KeyReader:
 
 
 def _lookups(node: ast.AST) -> Iterator[tuple[str, ast.expr, ast.expr | None]]:
-	"""(dict, key, default) where a node looks a key up in ``fsdp_config`` or the XLA settings copied from it."""
 	match node:
 		case ast.Call(func=ast.Attribute(value=owner, attr="get" | "setdefault" as how), args=[key, *rest]):
 			# Where a legacy option string fills a key, the option is read, not the key.
@@ -159,7 +158,6 @@ def _holder(node: ast.expr) -> str:
 
 
 def _fsdp_keys(modules: Mapping[str, ast.Module]) -> Facts:
-	"""("fsdp_config", key) → the modules that read it, its default, and the one FSDP version that looks at it."""
 	facts: dict[str, dict[str, Any]] = {}
 	for path, tree in modules.items():
 		reader = KeyReader(Path(path).stem)
@@ -185,7 +183,6 @@ def _key_record(seen: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _strips_always(training: ast.Module) -> bool:
-	"""Whether ``fsdp_`` is taken off keys of a mapping too, not only of a file that ``fsdp_config`` names."""
 	for node in ast.walk(classes(training)["TrainingArguments"]):
 		if isinstance(node, ast.With) and "startswith('fsdp_')" in ast.unparse(node):
 			return False

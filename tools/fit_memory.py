@@ -83,7 +83,6 @@ def fitted(rows: Sequence[Measured]) -> Coefficients:
 
 
 def weights_of(rows: Sequence[Measured]) -> list[float]:
-	"""A source of many rows counts more than one of few, but not in proportion."""
 	counts = Counter(one.row["source"] for one in rows)
 	return [float(counts[one.row["source"]] ** (SHARE - 1)) for one in rows]
 
@@ -102,7 +101,6 @@ class Search:
 		return weight * sum(huber(log(point / size)) for point, size in predicted(one))
 
 	def rows_with(self, name: str) -> list[int]:
-		"""The rows that a coefficient has to do with, tried on both sides of where it is."""
 		spread = float(records()[name]["spread"])
 		found = set()
 		for sign in (2, -2):
@@ -112,7 +110,6 @@ class Search:
 		return sorted(found)
 
 	def descend(self, name: str) -> None:
-		"""Take ever smaller steps, in units of the coefficient's spread."""
 		spread = float(records()[name]["spread"])
 		for step in (sign * size * spread for size in STEPS for sign in (1, -1)):
 			while self.improves(name, max(self.values[name] + step, 0.0)):

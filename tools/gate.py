@@ -102,7 +102,6 @@ def property_tests() -> tuple[list[str], int]:
 
 
 def with_oracle(home: str) -> list[str]:
-	"""The option that lets the benchmark time the real library too."""
 	return ["--oracle-python", str(Path(home) / "bin" / "python")]
 
 

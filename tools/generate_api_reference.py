@@ -213,7 +213,6 @@ def key_row(owner: str, name: str, title: str) -> tuple[str, ...]:
 
 
 def is_kept_out(option: accelerate.Option, name: str, release: str) -> bool:
-	"""Tell whether a key never applies: the merge takes it only where the option is None, and nothing else reads it."""
 	known = accelerate.for_release(release)
 	set_apart = set(known.merging["set_apart"]) | set(known.reads_of_file("_validate_launch_command"))
 	return option.default is not None and name not in set_apart
@@ -290,7 +289,6 @@ def variables() -> Iterator[str]:
 
 
 def other_variables() -> Iterator[tuple[str, list[str]]]:
-	"""(variable, places that read it) of those that neither a field nor a flag of any release stands for."""
 	shown = {name for dest in history.branch(accelerate.DATA, ("options",)) for name in exports_of(dest)}
 	shown |= {name for owner in owners() for name in variables_of(owner)}
 	for name, spans in history.branch(accelerate.REFERENCE, ("environment",)).items():

@@ -51,7 +51,6 @@ def run_example(example: Example) -> tuple[int, str]:
 
 
 def severity_words(rule: Rule) -> str:
-	"""Say what the rule is in which releases: "error since 0.34.0; warning until 0.33.0"."""
 	words = []
 	for severity, spans in rule.severities:
 		known = ", ".join(describe(span.first, span.last) for span in parse_spans(spans))
@@ -91,7 +90,6 @@ def section(rule: Rule, examples: list[Example], whole: dict[object, str]) -> It
 
 
 def as_in(example: Example, whole: dict[object, str]) -> str:
-	"""The rule above whose first good example is this one; `whole` has those by what is in them."""
 	content = (example.options, example.files)
 	if example.verdict == "good" and whole.get(content, example.code) != example.code:
 		return whole[content]

@@ -103,7 +103,6 @@ def needed(name: str) -> str:
 
 
 def release_section(library: str, release: str, files: tuple[str, ...]) -> Iterator[str]:
-	"""What a release changed; nothing for the first one, with which the knowledge begins, and where nothing did."""
 	if release == releases(library)[0]:
 		return
 	lines = [*behaviours(files, release), *(line for file in files for line in changes(file, release))]
@@ -112,7 +111,6 @@ def release_section(library: str, release: str, files: tuple[str, ...]) -> Itera
 
 
 def behaviours(files: tuple[str, ...], release: str) -> Iterator[str]:
-	"""Changes that are no names: how a file is read and merged."""
 	for file, where, value, text in TEXTS["behaviours"]:
 		if file in files and changed_in(file, tuple(where.split("/")), value) == release:
 			yield f"behaviour: {text}"
@@ -125,7 +123,6 @@ def following(file: str) -> dict[str, str]:
 
 
 def changed_in(file: str, path: tuple[str, ...], value: Any) -> str:
-	"""The release in which a fact got a value, or with None the one in which it went away."""
 	spans = history.branch(file, path)
 	if value is None:
 		return following(file)[spans[-1][1]]

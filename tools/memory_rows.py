@@ -147,7 +147,6 @@ def task_of(row: Row) -> dict[str, Any]:
 
 
 def releases_of(row: Row) -> dict[str, str]:
-	"""The releases that a row names: "accelerate 1.0.1 torch 2.4.1 transformers 4.4x"."""
 	found = dict(re.findall(r"(accelerate|torch|transformers|deepspeed) (\d[\d.x]*)", str(row.get("framework") or "")))
 	releases = {name: text.replace("x", "5").rstrip(".") for name, text in found.items()}
 	if row["source"] in ERA:
@@ -191,7 +190,6 @@ def kind_of(backend: str) -> Any:
 
 
 def checkpointing_of(row: Row) -> Any:
-	"""What is checkpointed; nothing where nobody says."""
 	given = str(row.get("ckpt") or "none")
 	return CHECKPOINTING.get(given, "selective")
 

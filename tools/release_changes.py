@@ -69,7 +69,6 @@ def changes_by_release(file: str) -> Mapping[str, Sequence[Change]]:
 
 
 def is_gone(change: Change, release: str) -> bool:
-	"""Tell whether a name is really gone; a field may have moved to a base class."""
 	branch, *owner, name = change.path
 	return branch != "parameters" or name not in accelerate_api.parameters(owner[0], release)
 
@@ -89,7 +88,6 @@ def listed(verb: str, noun: str, found: Sequence[Change], release: str) -> Itera
 
 
 def has_flag(verb: str, change: Change, release: str) -> bool:
-	"""Tell whether a parameter is new together with a launch flag of its name, which is told."""
 	if verb != "new" or change.path[0] != "parameters":
 		return False
 	flags = [one for one in changes_by_release("accelerate.json").get(release, []) if one.path[0] == "options"]
@@ -99,7 +97,6 @@ def has_flag(verb: str, change: Change, release: str) -> bool:
 
 
 def braced(names: Iterable[str]) -> str:
-	"""Names as code; those that begin with the same words as `words_{one,other}`."""
 	groups: dict[str, list[str]] = defaultdict(list)
 	for name in names:
 		prefix = found[0] if (found := SHARED.match(name)) else ""
@@ -150,7 +147,6 @@ def shown(record: Mapping[str, Any]) -> str:
 
 
 def constant_line(change: Change) -> str:
-	"""A line about a constant: a release that is needed, or names that are taken."""
 	name = code(change.path[1])
 	if isinstance(change.before, list) and isinstance(change.after, list):
 		return f"{name}: {difference(change.before, change.after)}"

@@ -145,7 +145,6 @@ def wheel_files(archive: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def sdist_files(archive: Path) -> Iterator[tuple[str, bytes]]:
-	"""Files below the one top folder of a source archive; links and devices are left out."""
 	with tarfile.open(archive) as sdist:
 		for info in sdist:
 			_, _, name = info.name.partition("/")
@@ -158,7 +157,6 @@ def sdist_files(archive: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def pip_settings() -> dict[str, str]:
-	"""pip's own configuration, by the bare name of each setting; the environment wins over files."""
 	listed = subprocess.run(
 		[sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
 	)

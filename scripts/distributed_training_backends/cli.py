@@ -41,7 +41,6 @@ def _main(argv: Sequence[str] | None) -> int:
 
 
 def _check_together(args: argparse.Namespace) -> None:
-	"""Refuse what the parser lets through but makes no sense together."""
 	if not args.paths and args.launch is None:
 		raise common.UsageError("give a file, a directory, or - for standard input (see --help)")
 	common.check_output_name(args)

@@ -48,7 +48,6 @@ class Parser(argparse.ArgumentParser):
 
 
 def formatter(prog: str) -> argparse.HelpFormatter:
-	"""Write help in a fixed width; asking for the terminal's imports much, and argparse asks even without --help."""
 	return argparse.RawDescriptionHelpFormatter(prog, width=110, max_help_position=28)
 
 
@@ -254,7 +253,6 @@ def internal(error: Exception) -> str:
 
 
 def _let_everything_print() -> None:
-	"""A path or a message beyond the terminal's encoding is written out in escapes."""
 	for stream in (sys.stdout, sys.stderr):
 		reconfigure = getattr(stream, "reconfigure", None)
 		if reconfigure is not None:
@@ -262,5 +260,4 @@ def _let_everything_print() -> None:
 
 
 def _abandon_stdout() -> None:
-	"""Keep the interpreter from failing once more when it flushes at the end."""
 	os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

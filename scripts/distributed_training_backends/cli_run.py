@@ -54,7 +54,6 @@ def judge(paths: Sequence[str], options: api.Options, stdin: bytes | None, launc
 
 
 def _files_of(path: str, options: api.Options) -> list[str]:
-	"""Give the files that a folder stands for, as far as they can be told, or the path itself."""
 	try:
 		return [found.path for found in api.read_all(path, None, options.kind)] if os.path.isdir(path) else [path]
 	except Exception:

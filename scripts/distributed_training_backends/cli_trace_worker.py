@@ -187,7 +187,6 @@ def follower() -> Any:
 			self.peak = max(self.peak, self.now)
 
 		def resized(self, storage: Any) -> None:
-			"""A storage grew or gave its memory back, as FSDP does with gathered weights."""
 			key = storage._cdata
 			if key in self.alive:
 				before, self.alive[key] = self.alive[key], -(-storage.nbytes() // BLOCK) * BLOCK

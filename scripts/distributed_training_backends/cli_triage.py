@@ -114,7 +114,6 @@ def replaces(path: str) -> bool:
 
 
 def planned_files(report: TriageReport, args: Namespace) -> Iterator[tuple[str, str]]:
-	"""The path and the text of each file: a folder for each candidate, unless only one was asked for."""
 	for candidate in report.candidates:
 		if args.candidate in (None, candidate.name):
 			folder = "" if args.candidate else f"{candidate.rank}-{candidate.name}"

@@ -35,7 +35,6 @@ def combine(document: Document, by_reader: Findings) -> Iterator[Finding]:
 
 
 def gentlest(readers: Sequence[Consumer], by_reader: Findings) -> Consumer:
-	"""The reader with the fewest objections: what it says holds for the others too, more likely than the reverse."""
 	return min(readers, key=lambda reader: len(errors(by_reader[reader])))
 
 
@@ -49,7 +48,6 @@ def intended(data: Any) -> list[Consumer]:
 
 
 def holds_auto(data: Any) -> bool:
-	"""Tell whether any value is an "auto" that somebody else than DeepSpeed itself has to fill in."""
 	waiting = [data]
 	while waiting:
 		node = waiting.pop()

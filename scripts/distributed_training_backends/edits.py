@@ -55,7 +55,6 @@ def _resolved(document: Document, repair: Repair) -> Fix | None:
 
 
 def _of_command(document: Document, step: Operation) -> list[Edit]:
-	"""Edits of a plainly written word: another value in its place, another option, or nothing."""
 	node = document.nodes.get(step.pointer)
 	if step.action == "text" and step.extent is not None:
 		return [Edit(*step.extent, step.text)]

@@ -85,7 +85,6 @@ def write_atomically(path: str, text: str) -> WriteFailure | None:
 
 
 def _give_away(temporary: str, target: str) -> None:
-	"""Give a new file the owner of the one that it replaces, as far as that is allowed."""
 	if hasattr(os, "chown"):
 		with contextlib.suppress(OSError):
 			status = os.stat(target)
@@ -93,7 +92,6 @@ def _give_away(temporary: str, target: str) -> None:
 
 
 def _kept(target: str) -> tuple[bytes, int]:
-	"""Give the byte order mark and the mode of the file that is replaced, or what a new file would get."""
 	try:
 		with open(target, "rb") as file:
 			start = file.read(len(_BYTE_ORDER_MARK))

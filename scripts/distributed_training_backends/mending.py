@@ -103,7 +103,6 @@ def _judge_of(file: FileReport, report: Report, options: api.Options) -> Judge:
 
 
 def _companions(file: FileReport, report: Report) -> dict[str, str]:
-	"""The other texts of the run, under their paths as given and as normalised, since a config may name either."""
 	others = [other for other in report.files if other is not file]
 	return {path: other.text for other in others if other.text for path in (other.path, normpath(other.path))}
 

@@ -75,7 +75,6 @@ def top_level(name: str, release: str, types: str = "DistributedType") -> Schema
 
 
 def block_schema(block: str, release: str) -> Schema:
-	"""The keys of a `*_config` block; open where the launcher copies whatever stands there (fp8_config)."""
 	if block == "fp8_config" or block not in merged_blocks(release):
 		return {}
 	known = accelerate.for_release(release)
@@ -91,7 +90,6 @@ def description(known: accelerate.AccelerateRelease, option: accelerate.Option |
 
 
 def option_schema(known: accelerate.AccelerateRelease, option: accelerate.Option | None) -> Schema:
-	"""What an option of `accelerate launch` says about a key."""
 	if option is None:
 		return {}
 	made = description(known, option)
@@ -99,7 +97,6 @@ def option_schema(known: accelerate.AccelerateRelease, option: accelerate.Option
 
 
 def deepspeed_schema(targets: Targets) -> Schema:
-	"""A DeepSpeed config, for whichever reader: "auto" is taken everywhere."""
 	known = deepspeed.for_release(targets.deepspeed)
 	made = deepspeed_section("", known)
 	return {"title": f"DeepSpeed config ({known.release})", "type": "object", **made}
@@ -125,7 +122,6 @@ def deepspeed_key(key: deepspeed.Key, known: deepspeed.DeepSpeedRelease) -> Sche
 
 
 def fsdp_schema(targets: Targets) -> Schema:
-	"""The `fsdp_config` of Transformers' TrainingArguments."""
 	known = transformers.for_release(targets.transformers)
 	names = {name.partition(".")[0] for name in known.fsdp_keys}
 	# blocks inside are handed on whole (xla_fsdp_settings), so they stay open

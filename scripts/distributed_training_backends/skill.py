@@ -55,7 +55,6 @@ def _below(folder: str, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _names(folder: str) -> list[str]:
-	"""The folders and files that count, in a fixed order."""
 	if not isdir(folder):
 		return []
 	names = sorted(name for name in os.listdir(folder) if name[0] not in "._")

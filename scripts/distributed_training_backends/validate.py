@@ -105,7 +105,6 @@ def unit_findings(unit: Unit, options: Options, beside: Sequence[Document] = ())
 
 
 def deepspeed_findings(document: Document, options: Options) -> Iterator[Finding]:
-	"""The findings of a lone DeepSpeed file: for the reader that is asked for, or over all readers."""
 	asked = options.context.consumer
 	readers = READERS if asked == "auto" else (asked,)
 	by_reader = {
@@ -116,7 +115,6 @@ def deepspeed_findings(document: Document, options: Options) -> Iterator[Finding
 
 
 def script_findings(document: Document, options: Options, beside: Sequence[Document]) -> Iterator[Finding]:
-	"""The findings of a script: its calls, and the settings of the Trainer and of DeepSpeed in them."""
 	from .flow.script import script_of  # with it comes what the classes of each release take
 	from .flow.script_parts import script_parts
 

@@ -144,7 +144,6 @@ def by_signature(rows: Iterable[Row]) -> list[list[Row]]:
 
 
 def shrunk(comparison: Comparison, members: list[Row], until: float) -> Group:
-	"""The shortest of the configs with one disagreement, made as small as time allows."""
 	row = min(members, key=lambda member: len(member.case.text))
 
 	def shows(case: Case) -> bool:

@@ -47,7 +47,6 @@ class WorkerDiedError(Exception):
 
 
 def source_version(library: Library) -> str:
-	"""Changes whenever the code that asks the libraries does, and with the pinned releases."""
 	digest = hashlib.sha256(json.dumps(PINS).encode())
 	for name in SOURCES[library]:
 		digest.update(Path(__file__).with_name(name).read_bytes())
@@ -134,7 +133,6 @@ class Oracle(AbstractContextManager["Oracle"]):
 		return answer
 
 	def _from_worker(self, case: Answer) -> Answer:
-		"""Ask the worker. One that dies is followed by another, and the case that two die of gets no answer."""
 		for _ in range(2):
 			try:
 				if self.worker is None:

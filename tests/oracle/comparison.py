@@ -86,7 +86,6 @@ def truth_of(answer: Answer, kind: Kind = "accelerate") -> Truth:
 
 
 def reason_to_leave_out(error: Mapping[str, str], kind: Kind) -> str:
-	"""Why a refusal is not the config's, or an empty text."""
 	message = error.get("message", "")
 	if kind == "deepspeed" and TOO_FEW_PROCESSES.search(f"{message} {error.get('where', '')}"):
 		return "it asks for more processes than the oracle gives"

@@ -150,7 +150,6 @@ class Bench:
 
 
 def command_of(report: ConvertReport) -> tuple[dict[str, str], list[str]]:
-	"""The variables before a command, and the words after `accelerate launch`."""
 	words = shlex.split(report.text.replace("\\\n", " "))
 	start = words.index("accelerate")
 	return dict(word.split("=", 1) for word in words[:start]), words[start + 2 :]
@@ -197,7 +196,6 @@ def other_fsdp(before: Facts, after: Facts, said: set[str]) -> Iterator[str]:
 
 
 def other_backend(before: Facts, after: Facts, said: set[str]) -> Iterator[str]:
-	"""Where ZeRO and FSDP do not correspond as the guide of Accelerate says, without a word about it."""
 	one, other = sharded(before), sharded(after)
 	for name, settings in NEAREST.items():
 		if one[name] != other[name] and not said & set(settings.split()):
@@ -227,7 +225,6 @@ def sharded(state: Facts) -> dict[str, Any]:
 
 
 def senses(one: Facts, other: Facts, names: Sequence[str], said: set[str]) -> Iterator[str]:
-	"""The fields of two FSDP plugins that differ without a word about it."""
 	for name in names:
 		if sense(one.get(name)) != sense(other.get(name)) and f"fsdp_{name}" not in said:
 			yield f"{name}: {one.get(name)} and {other.get(name)}"

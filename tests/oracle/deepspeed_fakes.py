@@ -52,7 +52,6 @@ class Kernels:
 
 
 def _swap_handle(*_: Any, **__: Any) -> MagicMock:
-	"""The handle of asynchronous I/O that NVMe offload asks for its own settings and for buffers."""
 	handle = MagicMock()
 	settings = {"get_block_size": 2**20, "get_queue_depth": 8, "get_alignment": 1024}
 	settings |= dict.fromkeys(("get_intra_op_parallelism", "get_thread_count"), 1)

@@ -103,7 +103,6 @@ def preload() -> Answer:
 
 
 def _reconcile_libraries() -> list[str]:
-	"""Names that old DeepSpeed releases import and today's numpy and torch no longer have."""
 	import torch.distributed.elastic.agent.server.api as agent
 
 	gone: list[tuple[Any, str, Any]] = [
@@ -209,7 +208,6 @@ def read_by_trainer(run: Run) -> None:
 
 
 def read_as_fsdp(run: Run) -> None:
-	"""A lone `fsdp_config` file, through `TrainingArguments` and the making of the Trainer."""
 	from tests.oracle import trainer
 
 	config = json.loads(run.path.read_text(encoding="utf-8"))
@@ -237,7 +235,6 @@ def layers() -> Any:
 
 
 def script_optimizer(config: dict[str, Any], *offloading: str) -> Any:
-	"""The optimizer that a script brings along: AdamW, in DeepSpeed's edition for the CPU where one of these is set."""
 	import torch
 	from deepspeed.ops.adam import DeepSpeedCPUAdam
 

@@ -181,7 +181,6 @@ def of_worker(state: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def plain_fields(plugin: str, name: str, value: Any) -> Iterator[tuple[str, Any]]:
-	"""One field; handlers in their parts, and what a plugin makes of its own fields left out."""
 	if name == "megatron_lm_default_args":
 		yield from ((f"{plugin}.{name}.{kind}", value[kind]) for kind in ("fp16", "bf16") if kind in value)
 	elif name.endswith("_handler"):

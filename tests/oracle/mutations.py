@@ -164,7 +164,6 @@ def mutants(pool: Pool, kind: str, count: int, seed: int) -> list[Case]:
 
 
 def mutated(pool: Pool, kind: str, draw: random.Random) -> Case | None:
-	"""One mutation of one case; None where the drawn case offers nothing to change or comes out the same."""
 	case = draw.choice(pool.cases)
 	data = copy.deepcopy(case.data)
 	before = dump(data, case.suffix)

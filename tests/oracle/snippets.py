@@ -54,7 +54,6 @@ def preload() -> Answer:
 
 
 def run_python(case: Case) -> Answer:
-	"""Run a snippet; `case["variables"]` is what its launcher has left."""
 	enter(case["folder"], {**bare_environment(case["folder"]), **case["variables"]})
 	faked = pretend(case["processes"])
 	answer: Answer = {"verdict": "accepted"}
@@ -80,7 +79,6 @@ def pretend(processes: int) -> list[str]:
 
 
 def flat_parameters_on_cpu() -> str:
-	"""FSDP1 refuses a model that is still on the CPU when it has a device to go to."""
 	from tests.oracle import fakes
 	from torch.distributed.fsdp import _init_utils
 
@@ -89,7 +87,6 @@ def flat_parameters_on_cpu() -> str:
 
 
 def partial_checkpoints() -> str:
-	"""A distributed checkpoint has the part of rank 0 only, which torch would find incomplete."""
 	import torch
 	from tests.oracle import fakes
 	from torch.distributed.checkpoint import default_planner
@@ -114,7 +111,6 @@ def unreduced_gradients() -> str:
 
 
 def launched_variables(case: Case) -> Answer:
-	"""The variables of the first process that `accelerate launch` starts with a config, or an answer that refuses."""
 	from tests.oracle import building, launching
 
 	asked = {**case, "gpus": 8, "flags": case.get("flags", [])}
@@ -161,7 +157,6 @@ def run_shell(case: Case) -> Answer:
 
 
 def stop_before_functions() -> list[str]:
-	"""The commands that read checkpoints or the hub end once their arguments are parsed."""
 	from tests.oracle.worker import InterceptedError
 
 	def stop(_: Any) -> None:
@@ -173,7 +168,6 @@ def stop_before_functions() -> list[str]:
 
 
 def missing_places(case: Case) -> Answer:
-	"""The places, such as `accelerate.Accelerator.prepare`, where there is nothing."""
 	return {"verdict": "accepted", "missing": [place for place in case["places"] if find(place) is None]}
 
 

@@ -33,7 +33,6 @@ SEED = 20_260_801
 
 
 def fact_sets(count: int, seed: int) -> Iterator[Facts]:
-	"""Facts as users give them: some left out, some old releases."""
 	draw = random.Random(seed)
 	for _ in range(count):
 		yield {name: group for name, group in fact_set(draw).items() if group}

@@ -175,7 +175,6 @@ def same_in_code(one: Emitted, libraries: Libraries) -> Iterator[Failure | str]:
 
 
 def what_counts(state: Mapping[str, Any], one: Emitted) -> dict[str, Any]:
-	"""What code has to build too: not what only the launcher says, nor what only code can."""
 	meant = {name: value for name, value in state.items() if name not in LEFT_OUT}
 	if one.setup.comm_hook != "no":
 		del meant["ddp_handler"]

@@ -43,7 +43,6 @@ def holds(change: Change, before: dict[str, Any], after: dict[str, Any]) -> bool
 
 
 def untold(before: dict[str, Any], after: dict[str, Any], told: set[str]) -> Iterator[str]:
-	"""What the releases do differently and no line says; options that came or went unset are no difference."""
 	for name in sorted({*before, *after} - told - set(NOT_SETTINGS)):
 		one, other = before.get(name, MISSING), after.get(name, MISSING)
 		came = name.startswith("argument.") and MISSING in (one, other)

@@ -50,7 +50,6 @@ class InterceptedError(BaseException):
 
 
 def set_variables() -> None:
-	"""Variables that the libraries read at import: no GPU, no hub, no compiled extension, one thread."""
 	os.environ.update(
 		CUDA_VISIBLE_DEVICES="",
 		DS_ACCELERATOR="cpu",
@@ -189,7 +188,6 @@ def _run_child(function: Callable[[Case], Answer], case: Case, writing: int) -> 
 
 
 def _read_until(reading: int, deadline: float) -> bytes | None:
-	"""Everything that the child writes, or None when it is not done by the deadline."""
 	data = b""
 	with contextlib.closing(os.fdopen(reading, "rb", buffering=0)) as pipe:
 		while (left := deadline - time.monotonic()) > 0:

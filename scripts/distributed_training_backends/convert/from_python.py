@@ -98,7 +98,6 @@ class Reader:
 
 
 def of_argument(name: str) -> Row:
-	"""The row of the class that an argument takes; an empty one for other arguments."""
 	return next((row for _, row in rows() if row["argument"] == name), {})
 
 

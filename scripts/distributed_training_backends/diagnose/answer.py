@@ -71,7 +71,6 @@ def failing(clues: Clues) -> bool:
 
 
 def overcome(clues: Clues) -> bool:
-	"""Tell whether a log says that its run was completed after the last of its failures: it tried again."""
 	if clues.described or clues.symptoms:
 		return False
 	lines = [one.last for one in clues.scan.raised]
@@ -127,7 +126,6 @@ def evidence(candidate: Candidate, clues: Clues) -> Iterator[Evidence]:
 
 
 def of_hit(where: str, hit: Hit, clues: Clues) -> Evidence:
-	"""Where a message stands, how often, and by which ranks; an exception says more than the code that it quotes."""
 	raised = [spot for spot in hit.spots if any(one.line <= spot.line <= one.end for one in clues.scan.raised)]
 	spot = (raised or hit.spots)[0]
 	ranks = sorted({source.rank for source in hit.sources if source.rank is not None})

@@ -44,7 +44,6 @@ def _failure(text: str, raised_as: str, line: int, source: Source, end: End) -> 
 
 
 def first_raised(raised: Sequence[Raised], rank: int | None) -> Raised | None:
-	"""The first exception of the rank that failed first, or of any; those that only report others come last."""
 	telling = [one for one in raised if one.name not in REPORTING] or list(raised)
 	links = {one.after for one in telling if one.after >= 0}
 	heads = [one for number, one in enumerate(raised) if one in telling and number not in links] or telling

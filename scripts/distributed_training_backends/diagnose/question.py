@@ -110,7 +110,6 @@ def hits_of(levels: Collection[int], hits: Mapping[str, tuple[str, Hit]]) -> lis
 
 
 def of_memory(hits: Iterable[str], memory: Memory | None) -> dict[str, str]:
-	"""Whether memory is in pieces, which torch always advises to think of, whatever its numbers say."""
 	return {"oom": memory.kind if memory else "unread"} if any("out of memory" in text for text in hits) else {}
 
 
@@ -140,7 +139,6 @@ def joined(texts: Iterable[str]) -> dict[str, str]:
 
 
 def is_description(scan: Scan) -> bool:
-	"""Tell whether a short text is what somebody says about a failure, or the one line of it, and not a log."""
 	text = scan.whole
 	if not text or HEAD in text or text.count("\n") > MOST_LINES or _LOGGED.search(text):
 		return False

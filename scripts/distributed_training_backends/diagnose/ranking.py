@@ -65,7 +65,6 @@ def weigh(signature: Signature, clues: Clues) -> Candidate | None:
 
 
 def has_evidence(clues: Clues, signs: dict[str, float]) -> bool:
-	"""Tell whether anything but the circumstances speaks for a cause; a log has to show a message of it."""
 	if signs["message"] or signs["symptom"] or signs["origin"]:
 		return True
 	if not clues.described or (not clues.asked and holds("port=another's", clues.facts)):
@@ -108,7 +107,6 @@ def features(signature: Signature, clues: Clues, hits: Sequence[Hit], hinted: bo
 
 
 def raised_share(hits: Sequence[Hit], clues: Clues) -> float:
-	"""2 for a message of what failed first, 1 for one that was raised at all, 0 for one that was only printed."""
 	lines = {spot.line for hit in hits for spot in hit.spots}
 	raised = [one for one in clues.scan.raised if any(one.line <= line <= one.end for line in lines)]
 	if not raised:
@@ -140,7 +138,6 @@ def by_rules(clues: Clues, found: Sequence[Candidate]) -> Iterator[Candidate]:
 
 
 def another_release(found: Sequence[Candidate], clues: Clues) -> Iterator[Candidate]:
-	"""Where few causes show themselves by a message of a library, or its code breaks: another release may not fail."""
 	shown = (one for one in found if one.hits and one.signature.level == CAUSE)
 	best = max(shown, key=lambda one: one.score, default=None)
 	known = {one.signature.family for one in found if best and one.score > best.score - AFAR}
@@ -169,7 +166,6 @@ def of_finding(finding: Finding) -> Signature:
 
 
 def varied(found: Sequence[Candidate]) -> list[Candidate]:
-	"""Put the best of each family before the others of its family: the next guess should be another one."""
 	causes = [one for one in found if one.signature.level not in (CONSEQUENCE, REMARK)]  # others go in a note
 	best = {one.signature.family: one for one in reversed(causes)}
 	return sorted(found, key=lambda one: best.get(one.signature.family) is not one)

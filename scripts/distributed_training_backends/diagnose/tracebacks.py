@@ -114,7 +114,6 @@ class Tracebacks:
 			self._open[line.source] = _Open(line, notebook.group(1) if notebook else None, after)
 
 	def _begin_lone(self, line: Line, found: re.Match[str]) -> None:
-		"""An exception whose traceback was cut off, or that some program printed by itself."""
 		current = _Open(line, None, -1)
 		last, file = self._frame
 		if last.source == line.source and line.number - last.number <= TAIL:

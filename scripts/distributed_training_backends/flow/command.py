@@ -196,7 +196,6 @@ def looks_optional(token: str, flags: Mapping[str, object]) -> bool:
 
 
 def split_flag(token: str, flags: Mapping[str, object]) -> tuple[str, str | None]:
-	"""An option and what is written in one word with it: `--a=b`, `-tb`."""
 	if token in flags:
 		return token, None
 	flag, mark, rest = token.partition("=")

@@ -119,7 +119,6 @@ class Reading:
 		return bool(self.bf16_value("enabled"))
 
 	def bf16_value(self, name: str) -> Any:
-		"""A value of the `bf16` block; `bfloat16` is read where that is absent."""
 		if isinstance(self.data.get("bf16"), dict) or not isinstance(self.data.get("bfloat16"), dict):
 			return self.value(f"bf16.{name}")
 		given = self.data["bfloat16"].get(name, MISSING)
@@ -214,7 +213,6 @@ def seen_by_hjson(document: Document) -> Any:
 
 
 def by_hjson(data: Any) -> Any:
-	"""A copy with the numbers as Hjson gives them to DeepSpeed: 2.0 and 5e8 are integers, up to ten digits."""
 	if isinstance(data, dict):
 		return {name: by_hjson(value) for name, value in data.items()}
 	if isinstance(data, list):
@@ -223,7 +221,6 @@ def by_hjson(data: Any) -> Any:
 
 
 def is_json_at_heart(document: Document) -> bool:
-	"""Tell whether the text is strict JSON, or would be without its comments and trailing commas."""
 	return all(defect.name not in HJSON_ONLY for defect in document.defects)
 
 
@@ -256,7 +253,6 @@ def block_at(data: dict[str, Any], path: str) -> dict[str, Any]:
 
 
 def is_filled(path: str, file: DeepSpeedFile) -> bool:
-	"""Tell whether this reader puts something in the place of an "auto" at this path."""
 	reader: Literal["accelerate", "trainer"] = "trainer" if file.consumer == "trainer" else "accelerate"
 	if not knowledge.auto_fillers(path, reader, file.targets.accelerate, file.targets.transformers):
 		return False

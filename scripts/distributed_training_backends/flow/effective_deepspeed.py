@@ -63,7 +63,6 @@ def entries(run: Run, file: Setting) -> Config | None:
 
 
 def from_file(config: Config, found: Fields) -> Config:
-	"""The file's entries with "auto" filled in from the fields, which then take what the file says."""
 	config.setdefault("gradient_accumulation_steps", MADE._replace(value=1, state="default"))
 	for name, path in MAPPED.items():
 		if name not in found or path not in config:
@@ -102,7 +101,6 @@ def finish(config: Config, found: Fields, precision: Setting) -> None:
 
 
 def set_precision(config: Config, precision: Setting) -> None:
-	"""`set_mixed_precision`: a block that is missing is made, "auto" is filled, and what is written stays."""
 	wanted = {"fp16": precision.value == "fp16", "bf16": precision.value in ("bf16", "fp8")}
 	for kind, on in wanted.items():
 		path = f"{kind}.enabled"

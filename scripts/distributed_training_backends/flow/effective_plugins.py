@@ -51,7 +51,6 @@ def unsure(call: Call | None, argument: Setting | None, found: Setting) -> Setti
 
 
 def more_variables(run: Run, field: str) -> tuple[str, ...]:
-	"""Variables that a class hands on in ways that the extraction does not follow."""
 	spans = run.table("more_variables").get(field, {})
 	return tuple(name for span, names in spans.items() if run.covers(span) for name in names)
 

@@ -96,7 +96,6 @@ def of_deepspeed(run: Run, arguments: Arguments) -> Iterator[tuple[str, Setting]
 
 
 def of_fp8(run: Run, arguments: Arguments) -> Iterator[tuple[str, Setting]]:
-	"""`setup_fp8_env`: every argument that begins with `fp8_` and has a value."""
 	known = knowledge.for_release(run.release)
 	for option, setting in arguments.items():
 		if not option.startswith("fp8_") or setting.value is None:

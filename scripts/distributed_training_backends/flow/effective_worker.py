@@ -155,7 +155,6 @@ def accumulation(run: Run, variables: Variables) -> Setting:
 
 
 def dynamo_variables(run: Run, variables: Variables) -> Variables:
-	"""`Accelerator(dynamo_backend=…)` stands for a plugin with this backend."""
 	argument = argument_of(run, "Accelerator", "dynamo_backend")
 	if argument is None or argument.value is None:
 		return variables

@@ -183,7 +183,6 @@ def launch_of(
 
 
 def take_type(kind: Any, config: Mapping[str, Arg], arguments: dict[str, Arg], release: str) -> None:
-	"""Without a paradigm on the command line, the file's `distributed_type` sets those options."""
 	chosen = {"DEEPSPEED": "use_deepspeed", "FSDP": "use_fsdp", "MEGATRON_LM": "use_megatron_lm", "TP": "use_tp"}
 	route = route_of(kind, release)
 	name = "tpu" if route == "tpu" else "multi_gpu" if route == "multi_device" else chosen.get(str(kind), "")
@@ -215,7 +214,6 @@ def bare_launch(command: "CommandLine", release: str, context: Context) -> Launc
 
 
 def intended_type(value: object, release: str) -> str | None:
-	"""The type that was most likely meant: the same letters in another case or with other separators."""
 	if not isinstance(value, str):
 		return None
 	plain = value.upper().replace("-", "_").strip()
@@ -273,7 +271,6 @@ def merge(config: Mapping[str, Arg], arguments: dict[str, Arg], release: str, ke
 
 
 def entry_pointer(block: Arg, key: Any) -> Pointer | None:
-	"""Where an entry of a block stands; a block that was made of the old `dynamo_backend` has only that."""
 	if block.pointer is None or block.pointer == (OLD_BACKEND,):
 		return block.pointer
 	return (*block.pointer, key)
@@ -301,7 +298,6 @@ def destination(block: str, key: str, release: str) -> str:
 
 
 def settle_precision(config: Mapping[str, Arg], arguments: dict[str, Arg]) -> None:
-	"""The command line decides `mixed_precision`, else a block that holds the key, else the file's own, else "no"."""
 	if not arguments["mixed_precision"].value:
 		given = config.get("mixed_precision", Arg(None))
 		arguments["mixed_precision"] = Arg("no", given.pointer) if given.value is None else given

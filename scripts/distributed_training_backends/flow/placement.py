@@ -72,7 +72,6 @@ def homes(key: str, release: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def reads_of_route(release: str, route: Route, parallelism: bool, fp8: bool) -> frozenset[str]:
-	"""The options that anything on a route looks at (torchrun's included)."""
 	known = knowledge.for_release(release)
 	functions = ["_validate_launch_command", "launch_command", *LAUNCHERS[route]]
 	functions += ["prepare_extend_env_parallelism_config"] if parallelism else []

@@ -267,7 +267,6 @@ def last_default(option: str) -> Any:
 
 
 def _fitted(names: Iterable[str], pattern: str, argument: str) -> tuple[str, ...]:
-	"""The variables of a pattern for one argument: `ACCELERATE_FP8_*` of `fp8_*` for `fp8_margin`."""
 	rest = argument[len(pattern) - 1 :].upper()
 	return tuple(name.replace("*", rest) for name in names)
 

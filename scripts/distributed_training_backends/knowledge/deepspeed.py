@@ -81,7 +81,6 @@ class Constructor(NamedTuple):
 
 
 def _json_kinds(value: Any) -> tuple[str, ...]:
-	"""What a value that is no mapping is called in `others`."""
 	if value is None:
 		return ("null",)
 	if isinstance(value, bool):
@@ -148,7 +147,6 @@ class DeepSpeedRelease:
 		return MappingProxyType(found)
 
 	def canonical(self, path: str) -> str:
-		"""The path with every part in its documented spelling: `bfloat16.enabled` is `bf16.enabled`."""
 		known = ""
 		for part in path.split("."):
 			known = f"{known}.{part}" if known else part
@@ -283,7 +281,6 @@ def spans(path: str) -> tuple[versions.Span, ...]:
 
 @lru_cache(maxsize=1)
 def _canonical() -> Mapping[str, str]:
-	"""Other spellings of keys, over all releases, to the path that the data has them under."""
 	found: dict[str, str] = {}
 	for path, runs in _data()["keys"].items():
 		section = path[: len(path) - len(path.rpartition(".")[2])]

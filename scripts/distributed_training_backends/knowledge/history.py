@@ -28,7 +28,6 @@ class Parameter(NamedTuple):
 
 @cache
 def _positions(file: str) -> Mapping[str | None, int]:
-	"""Where each release stands in the file's list; null stands for the newest."""
 	releases: list[str] = load_json(file)["releases"]
 	return {**{name: place for place, name in enumerate(releases)}, None: len(releases) - 1}
 

@@ -52,7 +52,6 @@ class Shape(NamedTuple):
 
 @lru_cache(maxsize=256)
 def parse_type(text: str) -> Shape:
-	"""Read the notation of the data files: `int`, `str?`, `list[str]`, `dict[str,any]`, `str|int`."""
 	parts = _split(text, "|")
 	if len(parts) > 1:
 		return Shape("union", tuple(parse_type(part) for part in parts))
@@ -121,7 +120,6 @@ def _union(value: Any, members: tuple[Shape, ...], choices: tuple[Any, ...], gen
 
 
 def _choice(value: Any, choices: tuple[Any, ...], kind: str, generation: int) -> Any:
-	"""Enum members are found by value; generation 2 first converts to the enum's own base type."""
 	if generation == 2 and kind == "enum" and isinstance(choices[0], int):
 		try:
 			value = _int2(value)
@@ -179,7 +177,6 @@ def _float1(value: Any) -> Any:
 
 
 def _float2(value: Any) -> Any:
-	"""Only ASCII digits, and `_` anywhere between two characters of a text without blanks."""
 	if isinstance(value, str):
 		grouped = "_" in value and "_" not in (value[0], value[-1]) and "__" not in value and value == value.strip()
 		text = value.replace("_", "") if grouped else value
@@ -217,7 +214,6 @@ def _is(kinds: type | tuple[type, ...], words: str, null: bool = False) -> Calla
 
 
 def _dict1(value: Any) -> Any:
-	"""Generation 1 calls dict(), which also takes an empty list or text, and a list of pairs."""
 	try:
 		return {_str1(key): below for key, below in dict(value).items()}
 	except (TypeError, ValueError):

@@ -29,7 +29,6 @@ def text_of(section: PageSection, query: Query, length: int) -> tuple[str, bool]
 
 
 def is_about(section: PageSection, query: Query) -> bool:
-	"""Tell whether the one name that is asked for is the section's own, so that it is read from its beginning."""
 	own = [section.title, *(section.defines[1:2] if section.units[0].text.startswith("**") else ())]
 	return query.alone and query.names[0] in map(name_of, own)
 
@@ -56,7 +55,6 @@ def fit(unit: Unit, query: Query) -> float:
 
 @lru_cache(maxsize=1 << 8)
 def contents_of(text: str) -> tuple[frozenset[str], frozenset[str]]:
-	"""The words and the names of a unit."""
 	found = set(chunks(text))
 	return (
 		frozenset(word for chunk in found for word in words_of(chunk)),

@@ -65,7 +65,6 @@ def taken_apart(text: str) -> Query:
 
 
 def as_pages_say(text: str) -> str:
-	"""A question with what is written in many ways (zero2, stage 2, 70B) as the pages write it."""
 	for pattern, written in _AS_WRITTEN:
 		text = pattern.sub(written, text)
 	return text

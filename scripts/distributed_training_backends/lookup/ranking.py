@@ -120,5 +120,4 @@ def factor_of(number: int, query: Query, index: Index, tuning: Tuning) -> float:
 
 
 def pair_share(pair: str) -> float:
-	"""What two words that follow each other count for: as much as the better one."""
 	return max(map(share_of, pair.split()))

@@ -29,7 +29,6 @@ def documented(page: str, text: str) -> str:
 
 
 def headed(text: str) -> str:
-	"""A page with the code of the rule before the title of each example, by which it belongs to the rule's section."""
 	lines: list[str] = []
 	code = ""
 	for line in text.split("\n"):
@@ -49,7 +48,6 @@ def row(code: str) -> str:
 
 
 def first_good(text: str) -> dict[str, str]:
-	"""The files of the first good example that each rule has in full; below those of a bad one stands an output."""
 	found: dict[str, str] = {}
 	for code, files in _EXAMPLE.findall(text):
 		if "\n```text\n" not in files:

@@ -127,7 +127,6 @@ def sections_of(page: str, parts: Sequence[Part]) -> Iterator[PageSection]:
 
 
 def with_captions(units: Sequence[Unit]) -> Iterator[Unit]:
-	"""The units of a section; code takes the paragraph above it that ends with a colon as its head."""
 	caption = ""
 	for unit, following in zip_longest(units, units[1:]):
 		if unit.kind == "text" and unit.text.endswith(":") and following is not None and following.kind == "code":

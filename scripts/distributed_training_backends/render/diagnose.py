@@ -115,7 +115,6 @@ def seen(one: dict[str, Any]) -> str:
 
 
 def _spans(ranks: list[int]) -> str:
-	"""Write 0, 1, 2, 5 as "0-2, 5"."""
 	spans: list[list[int]] = []
 	for rank in ranks:
 		if spans and rank == spans[-1][1] + 1:

@@ -17,6 +17,5 @@ def render_diff(path: str, before: str, after: str) -> str:
 
 
 def _with_ends(lines: list[str]) -> list[str]:
-	"""Only a line feed ends a line here, as it does for patch tools; a text that ends with one has no line after it."""
 	ended = [line + "\n" for line in lines[:-1]]
 	return [*ended, lines[-1]] if lines[-1] else ended

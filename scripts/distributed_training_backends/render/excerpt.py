@@ -44,7 +44,6 @@ def _wide(row: list[Cell]) -> int:
 
 
 def _window(row: list[Cell], start: int, width: int) -> tuple[int, int]:
-	"""Choose the cells to show: all when they fit, else some before `start` and as many after it as fit."""
 	if _wide(row) <= width - 2:
 		return 0, len(row)
 	low = _back(row, start, width // 3)
@@ -56,7 +55,6 @@ def _window(row: list[Cell], start: int, width: int) -> tuple[int, int]:
 
 
 def _back(row: list[Cell], start: int, room: int) -> int:
-	"""Go left from `start` as far as the room allows."""
 	while start > 0 and row[start - 1].width <= room:
 		start -= 1
 		room -= row[start].width

@@ -43,5 +43,4 @@ def _data(text: str) -> str:
 
 
 def _property(text: str) -> str:
-	"""Escape the value of a property, where colons and commas mean something too."""
 	return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -9,7 +9,6 @@ FORMAT_VERSION = 1
 
 
 def report_data(report: Report) -> dict[str, Any]:
-	"""Give the report as plain data; the order of the keys is part of the contract."""
 	errors, warnings, infos = (report.total(severity) for severity in Severity)
 	return {
 		"version": FORMAT_VERSION,

@@ -69,7 +69,6 @@ def _invocation(report: Report, style: Style) -> dict[str, Any]:
 
 
 def _notices(file: FileReport, style: Style) -> Iterator[dict[str, Any]]:
-	"""A file that could not be judged is a failure of the run, not a result about the file."""
 	if file.verdict == "unreadable":
 		reasons = " ".join(finding.message for finding in file.findings) or "It could not be judged."
 		location = {"physicalLocation": {"artifactLocation": _artifact(file.path, style)}}
@@ -118,7 +117,6 @@ def _fix(fix: Fix, path: str, style: Style) -> dict[str, Any]:
 
 
 def _artifact(path: str, style: Style) -> dict[str, Any]:
-	"""Give a path as a reference relative to the root of the sources, or as an absolute one outside of it."""
 	if os.path.isabs(path):
 		inside = os.path.relpath(path, style.base) if style.base else ".."
 		if inside.split(os.sep)[0] == "..":

@@ -105,7 +105,6 @@ def _telling(found: re.Match[str]) -> tuple[int, int] | None:
 
 
 def _end_of_block(text: str, start: int, indent: int) -> int:
-	"""Give where the lines end that are blank or deeper than `indent`."""
 	deeper = re.compile(rf"(?:[ \t]*\r?\n|[ ]{{{indent + 1},}}[^\n]*(?:\n|\Z))*")
 	found = deeper.match(text, start)
 	return found.end() if found else start

@@ -123,7 +123,6 @@ def table(candidates: Sequence[Candidate], style: Style, choice: Choice) -> Iter
 
 
 def at_top(candidates: Sequence[Candidate]) -> Iterator[Candidate]:
-	"""The first ones, and of variants of one backend only some, so that others are seen."""
 	seen: Counter[str] = Counter()
 	shown = 0
 	for one in candidates:

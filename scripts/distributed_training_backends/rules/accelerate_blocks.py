@@ -206,13 +206,11 @@ def known_to_deepspeed(key: str) -> bool:
 
 
 def field_of(entry: Entry, release: str) -> accelerate_api.Parameter | None:
-	"""The field of that name that the plugin behind a block has, and that the file cannot set."""
 	fields = accelerate_api.parameters(PLUGINS.get(entry.block, ""), release)
 	return fields.get(entry.key.removeprefix("fsdp_"))
 
 
 def with_prefix(entry: Entry, release: str) -> str | None:
-	"""The full name of a key whose block's prefix was left out where the launcher does not add it."""
 	prefix = {"parallelism_config": "parallelism_config_"}.get(entry.block, entry.block.removesuffix("config"))
 	return prefix + entry.key if prefix + entry.key in block_options(entry.block, release) else None
 

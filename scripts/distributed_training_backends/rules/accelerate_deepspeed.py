@@ -15,7 +15,6 @@ VALUES = ("zero", "gradient_", "offload_", "deepspeed_config_file", "deepspeed_m
 
 
 def block_stage(launch: Launch) -> int | None:
-	"""The ZeRO stage of the block: 2 by default; None when a file decides or the value is no stage."""
 	if launch.value("deepspeed_config_file") is not None:
 		return None
 	value = launch.value("zero_stage")

@@ -177,7 +177,6 @@ def invalid_distributed_type(accelerate: Document, targets: Targets) -> Iterator
 
 
 def nearest_type(value: str, values: list[str]) -> str | None:
-	"""The distributed type that was meant: by case, by another tool's name, by the name of another release."""
 	plain = value.strip().upper().replace("-", "_")
 	plain = ALIASES.get(plain, plain)
 	plain = {"TPU": "XLA", "XLA": "TPU"}.get(plain, plain) if plain not in values else plain

@@ -105,7 +105,6 @@ def alike(one: Any, other: Any) -> bool:
 
 
 def file_values(launch: Launch) -> Iterator[tuple[str, tuple[Any, ...], Any]]:
-	"""What the file sets options to: (option, pointer, value)."""
 	for name, value in launch.document.data.items():
 		if name in BLOCKS and isinstance(value, dict):
 			for option, (key, item) in block_entries(name, value, launch.release):
@@ -153,7 +152,6 @@ def processes_multiplied(command: CommandLine) -> Iterator[Hit]:
 
 
 def copies_of(command: CommandLine) -> tuple[int, str]:
-	"""How many copies `srun` surely starts on a machine, and the option of the job that says so."""
 	prefix: list[str] = command.document.data["prefix"]
 	if "srun" not in [word.rsplit("/", 1)[-1] for word in prefix]:
 		return 1, ""

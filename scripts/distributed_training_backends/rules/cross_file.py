@@ -60,7 +60,6 @@ def refusal(launch: Launch, pointer: Pointer, advice: str) -> Hit:
 
 
 def precision_advice(value: object) -> str:
-	"""Where the precision belongs. fp8 is none of DeepSpeed's own, so only the command line can ask for it."""
 	word = str(value).lower()
 	if word in ("fp16", "bf16"):
 		return f'remove it, and write "{word}": {{"enabled": true}} in that file'

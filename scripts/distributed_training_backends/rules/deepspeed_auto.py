@@ -50,7 +50,6 @@ def hint(path: str) -> str:
 
 
 def autos(data: dict[str, Any]) -> Iterator[Pointer]:
-	"""Where "auto" stands in blocks; lists are not looked into, as in Accelerate."""
 	waiting: deque[tuple[Pointer, Any]] = deque([((), data)])
 	while waiting:
 		pointer, node = waiting.popleft()

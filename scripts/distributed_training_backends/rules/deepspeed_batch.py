@@ -29,7 +29,6 @@ class Batch(NamedTuple):
 
 
 def world_of(file: DeepSpeedFile) -> int | None:
-	"""The number of processes: from the caller, else from the Accelerate config that names the file."""
 	count = file.context.num_processes
 	return file.launch.world if count is None and file.launch is not None else count
 

@@ -34,13 +34,11 @@ def interval_below_update(reading: Reading) -> bool:
 
 
 def more_limited_groups(reading: Reading) -> bool:
-	"""Whether expert parallelism would choose among more groups of experts than there are."""
 	limited, groups = (reading.value(f"expert_parallel.num_{kind}_groups") for kind in ("limited", "expert"))
 	return isinstance(limited, (int, float)) and isinstance(groups, (int, float)) and limited > groups >= 1
 
 
 def is_tested(reading: Reading) -> bool:
-	"""Whether ZeRO takes the optimizer of the file without being told so (`ZERO_SUPPORTED_OPTIMIZERS`)."""
 	if reading.optimizer is None or reading.facts.optimizer(reading.optimizer) is None:
 		return True
 	if reading.zenflow and reading.cpu_optimizer and reading.optimizer in ("adam", "adamw"):

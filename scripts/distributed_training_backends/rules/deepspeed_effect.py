@@ -34,7 +34,6 @@ def setting_without_effect(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 
 def without_effect(reading: Reading, entry: Entry) -> str | None:
-	"""Why an entry does nothing; None when it does something, as far as is known."""
 	if entry.key is None:
 		return None
 	if not entry.key.used:
@@ -85,7 +84,6 @@ MISSED = {3: "another stage than 3, and build the model without zero.Init", 2: "
 
 
 def quoted_stage(file: DeepSpeedFile) -> int | None:
-	"""The stage that a text stands for, where Accelerate or Transformers compares it with 2 and 3 as it is."""
 	reading, value = read(file), file.document.get(*STAGE)
 	if reading is None or not file.huggingface or not isinstance(value, str) or reading.stage not in MISSED:
 		return None

@@ -45,13 +45,11 @@ def unread(deepspeed: DeepSpeedFile) -> Iterator[tuple[Reading, Entry]]:
 
 
 def is_slip(reading: Reading, entry: Entry) -> bool:
-	"""Tell whether a name is a sure slip of one that the block knows and that does not stand beside it."""
 	near = closest(entry.name, reading.facts.children(entry.section))
 	return near is not None and is_sure(entry.name, near) and not reading.document.has(*entry.pointer[:-1], near)
 
 
 def is_second_name(reading: Reading, entry: Entry) -> bool:
-	"""Tell whether this is `bfloat16`, the old name of `bf16`, in its place."""
 	return entry.path == "bfloat16" and reading.document.get("bf16") is None
 
 
@@ -79,7 +77,6 @@ def explain(reading: Reading, entry: Entry) -> Finding:
 
 
 def is_sure(name: str, near: str) -> bool:
-	"""Tell whether a near miss is so near that it beats a key of that very name elsewhere."""
 	return closest(name, (near,), 0.2) is not None
 
 
@@ -93,7 +90,6 @@ def other_release(reading: Reading, entry: Entry, spans: tuple[Span, ...]) -> Fi
 
 
 def home_of(reading: Reading, entry: Entry) -> str | None:
-	"""The path where the release reads a key of this name, if it is not far-fetched."""
 	places = [path for path in knowledge.known_elsewhere(entry.name) if path in reading.facts.keys and "*" not in path]
 	if entry.name in load_json("deepspeed_rules.json")["common_names"]:
 		places = [path for path in places if path.rpartition(".")[0] == "zero_optimization"]
@@ -144,7 +140,6 @@ def of_case(deepspeed: DeepSpeedFile, case: Case) -> Iterator[Hit]:
 
 
 def told_with_auto(deepspeed: DeepSpeedFile, entry: Entry, finding: Finding) -> bool:
-	"""Tell whether the "auto" of a misspelt key is refused, with the same advice (DSP023)."""
 	return deepspeed.huggingface and entry.value == "auto" and finding.repair is not None
 
 

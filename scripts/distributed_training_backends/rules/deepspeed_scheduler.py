@@ -20,7 +20,6 @@ def kind_of(reading: Reading) -> Any:
 
 
 def wraps_optimizer(reading: Reading) -> bool:
-	"""Tell whether DeepSpeed hands the scheduler a wrapper instead of the optimizer itself."""
 	return reading.stage != 0 or reading.fp16 or reading.bf16
 
 
@@ -105,7 +104,6 @@ def scheduler_value(reading: Reading) -> Iterator[Hit]:
 
 
 def is_for_reader(reading: Reading, name: str) -> bool:
-	"""Tell whether the value is filled in by Accelerate or the Trainer, or refused by them as an "auto"."""
 	given = reading.document.get(*PARAMS, name)
 	return f"scheduler.params.{name}" in reading.filled or (given == "auto" and reading.file.huggingface)
 

@@ -62,7 +62,6 @@ def entries(document: Document, release: str, strict: bool) -> tuple[Entry, ...]
 
 
 def block_path(document: Document, release: str, entry: Entry) -> str | None:
-	"""The known path of the block that an entry opens; None when it opens none. `bfloat16` opens the block `bf16`."""
 	if entry.path == "bfloat16":
 		return "bf16" if document.get("bf16") is None else None
 	if entry.key is None:  # no key of the release, but a block of a name of one's own: a group of compression_training

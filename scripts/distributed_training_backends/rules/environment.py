@@ -60,7 +60,6 @@ def unknown_variable(variables: Variables) -> Iterator[Hit]:
 
 @lru_cache(maxsize=8)
 def known_variables(release: str) -> frozenset[str]:
-	"""Every variable that a release reads, or sets for its workers."""
 	view = knowledge.for_release(release)
 	read = history.at("accelerate_reference.json", ("environment",), release)
 	return frozenset(read) | {name for names in view.exports.values() for name in names}

@@ -101,7 +101,6 @@ def sharding_strategy_under_fsdp2(fsdp: Launch) -> Iterator[Hit]:
 
 
 def and_it_is(meaning: object) -> str:
-	"""What the other setting amounts to; nothing where its own value is refused."""
 	return "" if meaning is None else f", and it is {meaning if isinstance(meaning, str) else shown(meaning)}"
 
 
@@ -139,7 +138,6 @@ def ram_efficient_loading_without_sync(fsdp: Launch) -> Iterator[Hit]:
 
 
 def sync_is_refused(launch: Launch) -> bool:
-	"""Tell whether the launcher finds the loading on and the sending off, by Python's truth (since 0.24.0)."""
 	loading, sync = launch.value("fsdp_cpu_ram_efficient_loading"), launch.value("fsdp_sync_module_states")
 	return launch.since("0.24.0") and bool(loading) and not sync
 
@@ -182,7 +180,6 @@ def unknown_fsdp_version(fsdp: Launch) -> Iterator[Hit]:
 
 
 def reads_reshard(launch: Launch) -> bool:
-	"""Tell whether `fsdp_reshard_after_forward` holds a strategy, as releases of FSDP other than 2 want it."""
 	value: Any = launch.value("fsdp_reshard_after_forward")
 	names = knowledge.for_release(launch.release).constant("FSDP_SHARDING_STRATEGY") or ()
 	return str(value).upper() in (*names, "_HYBRID_SHARD_ZERO2") or str(value) in ("1", "2", "3", "4", "5")

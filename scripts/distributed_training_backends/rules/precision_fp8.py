@@ -27,7 +27,6 @@ def uses_fp8(launch: Launch) -> bool:
 
 
 def backend_is_refused(launch: Launch) -> bool:
-	"""Tell whether the file names a backend that there is not, so that nothing can be said about the rest."""
 	given = launch.since("1.9.0") and launch.value("fp8_backend") is not None
 	return given and meaning(launch, "fp8_backend") is None
 
@@ -71,7 +70,6 @@ def refused_values(launch: Launch) -> Iterator[Hit]:
 
 
 def three_items(value: object) -> list[Any] | None:
-	"""The items that the launcher takes by their numbers 0, 1 and 2; None where it fails."""
 	return list(value)[:3] if isinstance(value, (list, str)) and len(value) >= 3 else None
 
 
@@ -141,7 +139,6 @@ def fp8_override_fails(launch: Launch) -> Iterator[Hit]:
 
 
 def all_texts(value: object) -> bool:
-	"""Tell whether the three items are texts; what is no list of three is refused anyway (PRC010)."""
 	items = list(value)[:3] if isinstance(value, tuple) else three_items(value)
 	return items is None or all(isinstance(item, str) for item in items)
 

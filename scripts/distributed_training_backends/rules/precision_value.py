@@ -59,7 +59,6 @@ def invalid_mixed_precision(accelerate: Document, targets: Targets, context: Con
 
 
 def is_coerced(document: Document, pointer: Pointer, targets: Targets) -> bool:
-	"""Tell whether the loader of YAML files turns a false at the top into "no", as it did up to 0.33."""
 	old = in_span(targets.accelerate, None, "0.33.0") and document.syntax == "yaml"
 	return old and len(pointer) == 1 and document.get(*pointer) is False
 

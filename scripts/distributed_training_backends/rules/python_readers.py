@@ -142,7 +142,6 @@ def read_precision(_row: Row, value: Any, call: Call) -> Reading:
 
 
 def read_attention(_row: Row, value: Any, call: Call) -> Reading:
-	"""An implementation of attention by its name, or (since 1.14.0) a kernel of the hub."""
 	built_in = ("flash_attention_2", "flash_attention_3", "sdpa")
 	hub = in_span(call.script.release, "1.14.0", None)
 	if not isinstance(value, str) or value in built_in or (hub and "/" in value and "flash-attn" in value):

@@ -61,7 +61,6 @@ def is_ours(document: Document) -> bool:
 
 
 def meant_for(document: Document, targets: Targets) -> list[Library]:
-	"""The readers that a file speaks for, by fields and dtype names that only one of them has."""
 	own, other = fields("transformers", targets), fields("accelerate", targets)
 	saved = facts()["saved_with_model"]
 	votes = sum((key in own or key in saved) - (key in other) for key in document.data)

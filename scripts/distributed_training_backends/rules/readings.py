@@ -55,7 +55,6 @@ def read_truth(_how: How, value: Any, _release: str) -> Outcome:
 
 
 def read_true_only(_how: How, value: Any, _release: str) -> Outcome:
-	"""A comparison with "true": every other text counts as false, also "yes" and "1"."""
 	text = str(value).lower()
 	if text == "true" or text in FALSE_WORDS or value is None:
 		return Outcome(text == "true")

@@ -107,7 +107,6 @@ class Rule(NamedTuple):
 		return f"references/rules/{FAMILIES[self.code[:3]][0]}.md#{self.code.lower()}"
 
 	def severity_for(self, release: str) -> Severity | None:
-		"""The severity for a release of the rule's library; None when the rule does not apply to it."""
 		for severity, spans in self.severities:
 			if covers(spans, release):
 				return severity
@@ -148,7 +147,6 @@ def rule(
 def applicable(
 	there: frozenset[str], releases: tuple[tuple[str, str], ...], _known: int
 ) -> tuple[tuple[Rule, Severity], ...]:
-	"""The rules whose inputs are all there, each with its severity for these releases, of those `_known` by now."""
 	of_library = dict(releases)
 	fitting = (item for item in RULES.values() if there.issuperset(item.inputs))
 	judged = ((item, item.severity_for(of_library[item.library])) for item in fitting)

@@ -48,7 +48,6 @@ def _closest(word: str, candidates: frozenset[str], cutoff: float) -> str | None
 
 @lru_cache(maxsize=64)
 def _by_length(candidates: frozenset[str]) -> dict[int, list[tuple[str, str, int]]]:
-	"""The candidates by the length of their bare form, each with that and its letters."""
 	found: dict[int, list[tuple[str, str, int]]] = {}
 	for candidate in candidates:
 		plain = _plain(candidate)
@@ -61,7 +60,6 @@ def _plain(word: str) -> str:
 
 
 def _letters(word: str) -> int:
-	"""The letters of a word as bits: the first, second and third of each kind has its own (65 kinds, by the code)."""
 	bits = 0
 	for letter, count in Counter(word).items():
 		bits |= (0, 1, 3, 7)[min(count, 3)] << ord(letter) % 65 * 3

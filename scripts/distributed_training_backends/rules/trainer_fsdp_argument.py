@@ -108,7 +108,6 @@ def fsdp_config_inside(trainer: Document, targets: Targets) -> Iterator[Hit]:
 
 
 def is_checked_always(config: FsdpConfig, hit: Hit) -> bool:
-	"""Tell whether a value is looked at without `fsdp` too: up to 5.9 the comparison of `min_num_params` is."""
 	size = config.entries.get("min_num_params")
 	return size is not None and hit.at.pointer == size[1] and not isinstance(size[0], (int, float))
 

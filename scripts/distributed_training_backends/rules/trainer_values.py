@@ -95,7 +95,6 @@ def read_words(row: Row, value: Any, _targets: Targets) -> str:
 
 
 def read_reports(row: Row, value: Any, _targets: Targets) -> str:
-	"""Trackers, one or a list of them; the packages for them are another matter."""
 	names = value if isinstance(value, list) else [value]
 	return "" if all(name in row["words"] for name in names) else f"{listing(row['words'])}, or a list of them"
 
@@ -111,7 +110,6 @@ def read_json_text(_row: Row, value: Any, _targets: Targets) -> str:
 
 
 def read_settings(row: Row, value: Any, targets: Targets) -> str:
-	"""A mapping, the path of a JSON file or JSON itself; an empty value of any type is none."""
 	if isinstance(value, (str, dict)) or not value:
 		return read_json_text(row, value, targets)
 	return "a mapping, nor the path of a JSON file"

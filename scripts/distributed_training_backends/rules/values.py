@@ -69,7 +69,6 @@ def active(launch: Launch, option: str) -> list[Row]:
 
 
 def unmet(launch: Launch, row: Row) -> list[tuple[str, Condition]]:
-	"""The conditions of a row that the file does not fulfil; those on options that the release lacks do not count."""
 	options = knowledge.for_release(launch.release).options
 	return [
 		(name, condition)
@@ -109,7 +108,6 @@ def meaning(launch: Launch, option: str) -> Any:
 
 
 def active_first(launch: Launch, option: str) -> list[Row]:
-	"""The rows on the route, those without conditions first: conditions may ask for each other's options."""
 	return sorted(on_route(launch, option), key=lambda row: len(row.when))
 
 

@@ -39,7 +39,6 @@ def _scalars(document: Document) -> Iterator[Extent]:
 
 
 def _content(text: str, extent: Extent) -> Extent:
-	"""Leave out the first line of a block scalar, which may end in a comment."""
 	if text[extent.start : extent.start + 1] not in ("|", ">"):
 		return extent
 	newline = text.find("\n", extent.start, extent.end)

@@ -179,7 +179,6 @@ class HjsonGrammar:
 
 
 def hjson_number(found: re.Match[str]) -> int | float:
-	"""Give a number as Hjson does: a float without a fraction, below 1e10, becomes an int."""
 	whole, fraction, exponent = found.groups()
 	check_number(found.group().strip())
 	try:

@@ -67,7 +67,6 @@ class JsonGrammar:
 
 
 def to_number(found: re.Match[str]) -> int | float:
-	"""Give the value of a number in the way of `json`: an int unless it has a fraction or an exponent."""
 	whole, fraction, exponent = found.groups()
 	check_number(found.group())
 	if fraction or exponent:

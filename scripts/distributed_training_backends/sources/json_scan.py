@@ -120,7 +120,6 @@ class Scan:
 			position = self._slot(position)
 
 	def _slot(self, position: int) -> int:
-		"""Read the key of an entry, if it has one; give where its value begins."""
 		frame = self._frames[-1]
 		if frame.closing == "]":
 			return position

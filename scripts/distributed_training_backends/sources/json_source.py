@@ -46,7 +46,6 @@ def _refused(path: str, text: str, kind: Kind, objection: Defect) -> Document:
 
 
 def _hjson_too(document: Document) -> Document:
-	"""Note where Hjson, which has no NaN and no Infinity, fails on a text that `json` takes."""
 	odd = next((defect for defect in document.defects if defect.name == "not-a-number"), None)
 	if odd is None or document.kind != "deepspeed":
 		return document
@@ -67,7 +66,6 @@ def as_hjson(document: Document) -> Any:
 
 
 def strict_objection(text: str) -> Defect:
-	"""Give what `json.loads` says against a text that strict JSON refuses."""
 	try:
 		json.loads(text)
 	except json.JSONDecodeError as error:

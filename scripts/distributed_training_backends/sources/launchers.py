@@ -92,7 +92,6 @@ def launches(
 
 
 def command_lines(words: Sequence[Token]) -> Iterator[tuple[int, Text]]:
-	"""The texts among the words that another shell takes for commands, and how many words stand before them."""
 	names = [word.text.chars for word in words]
 	if names[0] == "eval":
 		chars = " ".join(names[1:])
@@ -181,7 +180,6 @@ def words_of(variable: Variable) -> tuple[Word, Word]:
 
 
 def env_words(words: Sequence[Token]) -> dict[str, Variable]:
-	"""The variables of `env A=1 …`."""
 	made: dict[str, Variable] = {}
 	for word in words:
 		name, mark, value = word.text.chars.partition("=")

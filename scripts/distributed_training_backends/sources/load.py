@@ -54,7 +54,6 @@ def is_script(raw: Raw) -> bool:
 
 
 def _shell(raw: Raw, kind: Kind | None) -> list[Document | Unreadable]:
-	"""The commands of a script with the configs that it writes, or the variables of a file that only sets them."""
 	from .environment import looks_like_environment, parse_environment
 	from .launchers import launch_documents
 
@@ -139,7 +138,6 @@ def _block(raw: Raw, kind: Kind | None, extent: Extent) -> Document | None:
 
 
 def is_a_file(path: str) -> bool:
-	"""Tell a file, which the libraries would open as it is, from a text that was pasted."""
 	return path != "-" and not path.startswith("<")
 
 
@@ -160,7 +158,6 @@ def read(path: str, text: str, kind: Kind, syntax: Syntax) -> Document:
 
 
 def _read_unknown(raw: Raw) -> Document | None:
-	"""Read once to see the keys, and once more if the kind's own reader is another one."""
 	if imports_ours(raw.text) and (script := _script(raw)):
 		return script
 	syntax: Syntax = "json" if raw.text.lstrip().startswith("{") else syntax_of(raw, "accelerate")
@@ -183,7 +180,6 @@ def _wrapped(document: Document) -> Document | None:
 
 
 def _script(raw: Raw) -> Document | None:
-	"""Read a script; a text that only looks like one is none."""
 	try:
 		return read(raw.path, raw.text, "python", "python")
 	except LimitError:
@@ -193,7 +189,6 @@ def _script(raw: Raw) -> Document | None:
 
 
 def syntax_of(raw: Raw, kind: Kind) -> Syntax:
-	"""Tell which reader a kind gets: Accelerate goes by the suffix, in lower case; a pasted text by its first mark."""
 	if kind == "python":
 		return "python"
 	if kind in JSON_ONLY or raw.path.endswith(".json"):

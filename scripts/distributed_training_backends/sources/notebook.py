@@ -97,6 +97,5 @@ def _shortened(found: re.Match[str]) -> str:
 
 
 def _nothing(found: re.Match[str]) -> str:
-	"""The number 0 in the place of a magic, so that a block that holds nothing else stays one."""
 	blank, magic = (group for group in found.groups() if group is not None)
 	return blank + "0" + " " * (len(magic) - 1)

@@ -200,7 +200,6 @@ def words(node: ast.AST) -> str:
 
 
 def asks_for_main(test: ast.expr) -> bool | None:
-	"""Whether a test lets only one process through (True), all but one (False), or asks something else (None)."""
 	if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
 		inner = asks_for_main(test.operand)
 		return None if inner is None else not inner
@@ -223,7 +222,6 @@ def mark(node: ast.expr, scope: Scope) -> None:
 
 
 def mark_arguments(call: ast.Call, scope: Scope) -> None:
-	"""Note what a call may change: what its method belongs to, and what it is given."""
 	function = call.func
 	if isinstance(function, ast.Attribute):
 		if function.attr not in _READERS and isinstance(function.value, (ast.Name, ast.Subscript)):

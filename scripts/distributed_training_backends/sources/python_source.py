@@ -136,7 +136,6 @@ class _Reader:
 		return ("accelerate", f"Accelerator.{function.attr}") if self._is_accelerator(function.value, seen) else None
 
 	def _unbound(self, name: str) -> tuple[str, str] | None:
-		"""A name that the text does not bind: of `from accelerate import *`, or a part of a script."""
 		if name in self.known and (name[:1].isupper() or self.walk.module.stars):
 			return "accelerate", name
 		return ("transformers", name) if name == "TrainingArguments" else None

@@ -54,7 +54,6 @@ def read_stdin(content: bytes, name: str = "-") -> Raw | Unreadable:
 
 
 def _refusal_by_status(path: str) -> Unreadable | None:
-	"""Judge by `stat` alone: a FIFO or a device must not even be opened, it could block or react."""
 	status = os.stat(path)
 	if stat.S_ISDIR(status.st_mode):
 		return Unreadable(path, "directory", "it is a directory")
@@ -98,7 +97,6 @@ def decode(content: bytes, path: str) -> Raw | Unreadable:
 
 
 def by_cookie(content: bytes) -> str | None:
-	"""Decode a script as the comment in its first two lines says (PEP 263); None without one that fits."""
 	found = re.match(rb"(?:[^\r\n]*\n)?[ \t\f]*#[^\r\n]*?coding[:=][ \t]*([-\w.]+)", content)
 	try:
 		return content.decode(found[1].decode("ascii")) if found else None
@@ -144,7 +142,6 @@ def find_files(directory: str) -> Iterator[str | Unreadable]:
 
 
 def _listing(directory: str) -> list[os.DirEntry[str] | Unreadable]:
-	"""Give the entries, last name first."""
 	try:
 		with os.scandir(directory) as listing:
 			return [*sorted(listing, key=lambda entry: entry.name, reverse=True)]

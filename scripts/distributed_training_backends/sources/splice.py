@@ -123,7 +123,6 @@ class Splicer:
 		return [Edit(line_end, line_end, self._block(name, value, self._indent(key.start)))]
 
 	def _fill(self, pointer: Pointer, name: str, value: Any) -> list[Edit]:
-		"""Put the first entry into an empty mapping, or in the place of a null."""
 		extent = self._node(pointer).value
 		if self.text[extent.start : extent.start + 1] == "{":
 			inside = extent.start + 1
@@ -145,7 +144,6 @@ class Splicer:
 		return [Edit(comma, entry.end, "")]
 
 	def _empty(self, pointer: Pointer) -> list[Edit]:
-		"""Leave an empty collection where the only entry goes, because a missing value would be null."""
 		empty: Any = {} if isinstance(self.document.get(*pointer), dict) else []
 		if not pointer:
 			return [Edit(*self._tight(self._node(()).value), write(empty, self.document.syntax))]
@@ -217,7 +215,6 @@ class Splicer:
 		return found.start() if found else len(self.text)
 
 	def _indent(self, position: int) -> str:
-		"""The blanks that bring another entry below one that begins here."""
 		before = self.text[self._line_start(position) : position]
 		return before if not before.strip() else " " * len(before)
 

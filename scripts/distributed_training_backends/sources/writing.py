@@ -39,7 +39,6 @@ def _string(value: str, quote: str) -> str:
 
 
 def _needs_escapes(value: str) -> bool:
-	"""Tell of characters that YAML takes only escaped. The wide pattern is slow to compile and seldom needed."""
 	return not value.isprintable() if value.isascii() else re.search(_ESCAPED, value) is not None
 
 
@@ -49,7 +48,6 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def _float(value: float) -> str:
-	"""YAML 1.1 takes a number for a float only with a dot, and an exponent only with a sign."""
 	if not math.isfinite(value):
 		return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
 	mantissa, mark, exponent = repr(value).partition("e")

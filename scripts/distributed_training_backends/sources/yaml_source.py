@@ -251,7 +251,6 @@ def _keys(data: Any) -> int:
 
 
 def _libyaml_for(text: str) -> Any:
-	"""The binding of libyaml, where it is there and reads the text as PyYAML does."""
 	fast = getattr(yaml, "CSafeLoader", None)
 	return fast if fast is not None and _SAME_IN_LIBYAML.fullmatch(_COMMENT.sub("", text)) else None
 

@@ -70,7 +70,6 @@ def fusion(run: Run) -> float:
 
 
 def norm_bytes(run: Run) -> float:
-	"""A norm: its input in fp32, the normalized input where it has a weight to train, and the linear layers' input."""
 	size = run.compute
 	trained = not run.adapted
 	if not run.shape.rms_norm:
@@ -82,7 +81,6 @@ def norm_bytes(run: Run) -> float:
 
 
 def attention_bytes(run: Run) -> float:
-	"""Queries, keys, values and what comes out, and with eager attention the scores."""
 	size, shape = run.compute, run.shape
 	out, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
 	normalized = (4 + (0 if run.adapted else size)) * (out + keys) if shape.qk_norm else 0
@@ -93,7 +91,6 @@ def attention_bytes(run: Run) -> float:
 
 
 def mlp_bytes(run: Run) -> float:
-	"""The MLP: what goes into the activation, what comes out, and for a gated one both factors and the product."""
 	size, shape = run.compute, run.shape
 	inside = ((3 if shape.gated else 1) + (not run.adapted)) * size * shape.intermediate
 	if shape.experts == 1:
@@ -102,7 +99,6 @@ def mlp_bytes(run: Run) -> float:
 
 
 def adapter_bytes(run: Run) -> float:
-	"""The inputs of the adapters: a copy each in the adapters' own dtype, and with dropout a mask."""
 	task = run.facts.task
 	if not run.adapted:
 		return 0.0

@@ -76,7 +76,6 @@ def sizes(asked: Question, words: str, facts: Facts) -> Iterator[str]:
 
 
 def least_memory(asked: Question, facts: Facts) -> Fitted | None:
-	"""What fits into the GPUs with the least CPU memory, if that is what is short."""
 	if facts.hardware.cpu_ram_gib is None:
 		return None
 	enough = facts._replace(hardware=facts.hardware._replace(cpu_ram_gib=ENOUGH))

@@ -31,7 +31,6 @@ def points_of(pieces: Pieces, phases: tuple[Phase, ...], capacity: float) -> Poi
 
 
 def unused_bytes(pieces: Pieces, allocated: float) -> float:
-	"""Blocks that lie idle at the peak. States of all weights, made in the first step, break up the large ones."""
 	if not pieces.run.trains:
 		return 0.0
 	share = coefficient("unused_with_adapters" if pieces.run.adapted else "unused_with_states")

@@ -120,7 +120,6 @@ def telling(obstacles_of: Sequence[Sequence[Obstacle]]) -> list[Obstacle]:
 
 
 def nothing_left(facts: Facts, against: Sequence[Obstacle]) -> Problem:
-	"""Why nothing can be: the reason against most setups, of what the user insists on or of all."""
 	against = against or [one for backend in insisted(facts) for one in obstacles(facts, Setup(backend))]
 	reasons = [one.reason for one in against]
 	reason = max(reasons, key=reasons.count, default="")

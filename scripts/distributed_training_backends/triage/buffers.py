@@ -69,7 +69,6 @@ def fsdp_buffers(run: Run) -> Buffers:
 
 
 def zero_buffers(run: Run) -> Buffers:
-	"""ZeRO's buckets; stage 3 also holds on to gathered parameters that it will need again soon."""
 	if run.setup.backend != "zero3":
 		bucket = 2 * run.compute * min(5e8, run.trainable) if run.trains else 0.0
 		return Buffers(0.0, bucket, 0.0)

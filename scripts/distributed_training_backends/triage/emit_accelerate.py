@@ -121,7 +121,6 @@ def strategy(facts: Facts, setup: Setup) -> str | int:
 
 
 def megatron_block(facts: Facts, setup: Setup) -> Config:
-	"""Megatron-LM's degrees; the data parallel one follows from the number of processes."""
 	block: Config = {
 		"megatron_lm_context_parallel_size": 1,
 		"megatron_lm_gradient_clipping": 1.0,
@@ -154,7 +153,6 @@ def dynamo_block(facts: Facts) -> Config:
 
 
 def parallelism_block(facts: Facts, setup: Setup) -> Config:
-	"""The sizes that are more than one; data parallel ones only where another dimension is there."""
 	if setup.backend == "fsdp2" and setup.replicate * setup.tp * setup.cp > 1:
 		return sizes(dp_replicate_size=setup.replicate, dp_shard_size=setup.shard, tp_size=setup.tp, cp_size=setup.cp)
 	if setup.backend in ZERO_STAGES and setup.sp > 1:

@@ -133,7 +133,6 @@ def adapters(facts: Facts, setup: Setup) -> Iterator[str]:
 
 
 def after_loading(facts: Facts, setup: Setup) -> Iterator[str]:
-	"""Activation checkpointing by the model itself, where the plugin does not do it."""
 	if facts.task.kind == "inference":
 		yield "model.eval()"
 		return

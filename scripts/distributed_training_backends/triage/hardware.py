@@ -54,7 +54,6 @@ def looked_up(facts: Facts) -> Identified:
 
 
 def with_host_memory(hardware: HardwareFacts) -> HardwareFacts:
-	"""On a CPU or on Apple's GPU a process has its share of the memory of the machine."""
 	if hardware.device not in WITHOUT_MEMORY or hardware.gpu_memory_gib or not hardware.cpu_ram_gib:
 		return hardware
 	return hardware._replace(gpu_memory_gib=hardware.cpu_ram_gib / (hardware.gpus_per_node or 1))

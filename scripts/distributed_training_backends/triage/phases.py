@@ -90,7 +90,6 @@ def inference(pieces: Pieces, always: Parts) -> Phase:
 
 
 def at_loss(pieces: Pieces, always: Parts, logits: float, gathered: float) -> Parts:
-	"""What lies there at the end of the model; the last stage of a pipeline has one batch at work."""
 	return (
 		*always,
 		Part("gradients", pieces.earlier),

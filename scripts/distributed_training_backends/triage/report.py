@@ -145,7 +145,6 @@ def spelled(value: Any) -> str:
 
 
 def facts_data(facts: Facts) -> dict[str, Any]:
-	"""Complete facts in the shape in which they are given, without what is unknown."""
 	groups = {name: {k: v for k, v in getattr(facts, name)._asdict().items() if v is not None} for name in GROUPS}
 	groups["model"].pop("config", None)
 	single = {name: value for name, value in facts._asdict().items() if name not in (*GROUPS, "named_releases")}
@@ -173,7 +172,6 @@ def summary(facts: Facts, made: Sequence[Candidate], out: Sequence[Out]) -> str:
 
 
 def there_is(memory: Memory, waits_for_node: bool) -> str:
-	"""What there is of it: on the GPU, and in the node where that decides."""
 	of = f" of {memory.capacity:g} GiB" if memory.capacity else ""
 	host = f"{memory.cpu_ram.low:.0f} to {memory.cpu_ram.high:.0f} GiB of CPU memory a node"
 	if memory.cpu_verdict in ("tight", "does_not_fit"):

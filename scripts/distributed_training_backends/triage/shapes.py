@@ -90,7 +90,6 @@ def shaped(model: ModelFacts, family: Family, config: Mapping[str, Any], name: s
 
 
 def rescaled(counts: Counts, params: int) -> Counts:
-	"""Counts for the number of parameters that is told; the difference goes to the layers."""
 	if not 1 / LIKELY <= params / counts.total <= LIKELY:
 		said = f"the sizes make {counts.total / 1e9:.2f}B parameters, not {params / 1e9:.2f}B; correct or leave out one"
 		raise UnknownModelError("/model/params", said)

@@ -55,7 +55,6 @@ def optimizer_record(run: Run) -> dict[str, Any]:
 
 
 def optimizer_bytes(run: Run, dtype: int) -> float:
-	"""The optimizer's states: some in the dtype of the weights, some of a size of their own."""
 	if not run.trains:
 		return 0.0
 	record = optimizer_record(run)
@@ -67,7 +66,6 @@ def optimizer_bytes(run: Run, dtype: int) -> float:
 
 
 def step_bytes(run: Run, dtype: int) -> float:
-	"""What the step adds for a moment: a list of tensors as large as all weights where it works on lists."""
 	if not run.trains:
 		return 0.0
 	record = optimizer_record(run)
@@ -110,7 +108,6 @@ def offloads_silently(run: Run) -> bool:
 
 
 def megatron_states(run: Run) -> States:
-	"""Megatron-LM: half-precision weights, fp32 gradients, and states that its optimizer may divide."""
 	weights, optimizer = run.trainable * 2 + run.fixed * 2, run.trainable * 12 / max(run.shard, 1)
 	return States(weights, run.trainable * 4, optimizer, buckets=0.0, step=0.0)
 

@@ -79,7 +79,6 @@ def settled(facts: Facts, setup: Setup, told: Container[str]) -> Facts:
 
 
 def stepped(facts: Facts, setup: Setup) -> Facts:
-	"""With the accumulation that makes the global batch, if one is told; that it divides is for the obstacles."""
 	batch = facts.batch
 	if batch.global_batch is None:
 		return facts
