@@ -155,7 +155,11 @@ def test_the_wheel_holds_one_package_with_everything_in_it(wheel: Path) -> None:
 	inside = {f"{PACKAGE}/{path}" for path in tracked() if path.parts[0] in ("SKILL.md", "references", "mcp_server")}
 	doors = {f"{PACKAGE}/{path}" for path in tracked() if path.parent == Path("scripts")}
 	assert mine == core | inside | doors
-	assert {f"{PACKAGE}/SKILL.md", f"{PACKAGE}/data/targets.json", f"{PACKAGE}/data/schemas/report.schema.json.gz"} <= mine
+	assert {
+		f"{PACKAGE}/SKILL.md",
+		f"{PACKAGE}/data/targets.json",
+		f"{PACKAGE}/data/schemas/report.schema.json.gz",
+	} <= mine
 
 
 @installs
