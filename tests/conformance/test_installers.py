@@ -96,7 +96,7 @@ def test_scripts_run_from_another_directory(installed: Path, tmp_path: Path) -> 
 		("lookup_reference.py", ["FSD001"], 0, "references/rules/fsdp.md#fsd001"),
 	):
 		done = node.run(sys.executable, "-I", installed / "scripts" / script, *arguments, cwd=tmp_path)
-		assert (done.status, said in done.out) == (status, True), done.out + done.err
+		assert (done.status, said in done.out + done.err) == (status, True), done.out + done.err
 
 
 def test_the_server_runs_from_another_directory(installed: Path, tmp_path: Path) -> None:
