@@ -10,6 +10,7 @@ from importlib import metadata
 from importlib.util import find_spec
 
 from distributed_training_backends import cli_common as common
+from distributed_training_backends import cli_parser
 from distributed_training_backends.cli_common import CANNOT_JUDGE, UsageError
 
 PROG = "distributed-training-backends-mcp"
@@ -57,11 +58,11 @@ def _serve_http(args: argparse.Namespace) -> int:
 	return 0
 
 
-def build_parser() -> common.Parser:
-	parser = common.Parser(PROG, SUMMARY, EXAMPLES, "%(prog)s [--http [options]]")
+def build_parser() -> cli_parser.Parser:
+	parser = cli_parser.Parser(PROG, SUMMARY, EXAMPLES, "%(prog)s [--http [options]]")
 	parser.add_argument("--http", action="store_true", help="serve streamable HTTP at /mcp instead of stdio")
 	parser.add_argument("--host", metavar="ADDRESS", help="where to listen (127.0.0.1)")
-	parser.add_argument("--port", metavar="PORT", type=common.whole(1, 65535), help="the port to listen on (8000)")
+	parser.add_argument("--port", metavar="PORT", type=cli_parser.whole(1, 65535), help="the port to listen on (8000)")
 	parser.add_argument(
 		"--allow-host",
 		action="append",

@@ -42,6 +42,7 @@ LAYERS = (
 	("mending",),
 	(
 		"cli_common",
+		"cli_parser",
 		"cli_run",
 		"cli_rules",
 		"cli_fix",

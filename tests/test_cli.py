@@ -14,7 +14,7 @@ from tests.fake_judge import FakeJudge
 from tests.reports import TARGETS
 from tests.tables import table
 
-from distributed_training_backends import about, api, cli, cli_common, cli_run, installed, schemas
+from distributed_training_backends import about, api, cli, cli_common, cli_parser, cli_run, installed, schemas
 from distributed_training_backends.model import Report, Targets
 from distributed_training_backends.sources.reading import Raw
 
@@ -153,8 +153,8 @@ def test_options_reach_the_judge(run: Run, judge: FakeJudge) -> None:
 
 
 def test_underscores_in_values_stay() -> None:
-	assert cli_common.dashed("--main_process_ip=my_host") == "--main-process-ip=my_host"
-	assert cli_common.dashed("my_file.yaml") == "my_file.yaml"
+	assert cli_parser.dashed("--main_process_ip=my_host") == "--main-process-ip=my_host"
+	assert cli_parser.dashed("my_file.yaml") == "my_file.yaml"
 
 
 def test_installed_releases_are_the_targets(run: Run, judge: FakeJudge, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,3 +303,8 @@ def test_help_shows_examples_that_parse(run: Run) -> None:
 	assert len(examples) == 2
 	for example in examples:
 		assert cli.build_parser().read(example.split()).paths
+
+
+@pytest.mark.parametrize("words", [["a.yaml"], ["-"], ["a b", "c.json"]])
+def test_paths_alone_are_read_as_the_parser_reads_them(words: list[str]) -> None:
+	assert vars(cli.read(words)) == vars(cli.build_parser().read(words))

@@ -1,11 +1,20 @@
 """validate-backend-config: judge configs of training backends without running anything."""
 
-import argparse
+from __future__ import annotations
+
 import json
+import sys
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from . import cli_common as common
-from .model import KINDS
+from .model import KINDS, Context
+
+if TYPE_CHECKING:
+	import argparse
+
+	from .cli_parser import Parser
 
 PROG = "validate-backend-config"
 SUMMARY = "Tell what Accelerate, DeepSpeed and the Transformers Trainer will make of a config, before they run."
@@ -16,6 +25,20 @@ EXAMPLES = """\
 exit status: 0 no errors, 1 at least one error, 2 some input could not be judged or the call was wrong"""
 
 SCHEMAS = ("accelerate", "deepspeed", "fsdp")
+# What the parser makes of no option at all
+PLAIN: dict[str, Any] = {"format": "auto", "consumer": "auto", "output_format": "text", "select": [], "ignore": []}
+UNSET: tuple[str, ...] = ("launch", "compare_accelerate", "explain", "schema", "output_file", *Context._fields[:6])
+UNSET += tuple(f"{library}_version" for library in common.LIBRARIES)
+OFF: tuple[str, ...] = (
+	"skip_unknown",
+	"installed",
+	"launch_complete",
+	"explain_effective",
+	"check_imports",
+	"list_rules",
+	"fix",
+)
+OFF += ("unsafe_fixes", "diff", "quiet", "verbose", "statistics")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -23,7 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: Sequence[str] | None) -> int:
-	args = build_parser().read(argv)
+	words = sys.argv[1:] if argv is None else argv
+	args = read(words)
 	if args.list_rules or args.explain:
 		return _about_rules(args)
 	if args.schema:
@@ -40,6 +64,13 @@ def _main(argv: Sequence[str] | None) -> int:
 	return report.exit_code
 
 
+def read(words: Sequence[str]) -> Any:
+	"""The arguments. argparse takes as long to import as all of our modules, and paths alone do not need it."""
+	if not words or any(word.startswith("-") and word != "-" for word in words):
+		return build_parser().read(words)
+	return SimpleNamespace(**dict.fromkeys(UNSET), **dict.fromkeys(OFF, False), **PLAIN, paths=[*words])
+
+
 def _check_together(args: argparse.Namespace) -> None:
 	if not args.paths and args.launch is None:
 		raise common.UsageError("give a file, a directory, or - for standard input (see --help)")
@@ -53,16 +84,18 @@ def _check_together(args: argparse.Namespace) -> None:
 		raise common.UsageError(f"{option} writes text; leave out --output-format {args.output_format}")
 
 
-def build_parser() -> common.Parser:
-	parser = common.Parser(PROG, SUMMARY, EXAMPLES)
+def build_parser() -> Parser:
+	from . import cli_parser
+
+	parser = cli_parser.Parser(PROG, SUMMARY, EXAMPLES)
 	parser.add_argument("paths", nargs="*", metavar="PATH", help="a file, a directory to walk, or - for standard input")
 	parser.add_argument(
 		"--format", choices=("auto", *KINDS), default="auto", help="the kind of the files (auto: by content)"
 	)
 	parser.add_argument("--launch", metavar="COMMAND", help="the command that starts the run: 'accelerate launch …'")
 	parser.add_argument("--skip-unknown", action="store_true", help="pass over files that are no config of these kinds")
-	common.add_target_arguments(parser)
-	common.add_context_arguments(parser)
+	cli_parser.add_target_arguments(parser)
+	cli_parser.add_context_arguments(parser)
 	_add_effect_arguments(parser)
 	_add_rule_arguments(parser)
 	_add_fix_arguments(parser)
@@ -71,12 +104,14 @@ def build_parser() -> common.Parser:
 
 
 def _add_effect_arguments(parser: argparse.ArgumentParser) -> None:
+	from . import cli_parser
+
 	group = parser.add_argument_group("what takes effect (of all that is given, as one run)")
 	group.add_argument(
 		"--explain-effective", action="store_true", help="each setting, who set it, who lost (--verbose: all)"
 	)
 	group.add_argument(
-		"--compare-accelerate", metavar="X.Y.Z", type=common.release, help="what going on from that release changes"
+		"--compare-accelerate", metavar="X.Y.Z", type=cli_parser.release, help="what going on from that release changes"
 	)
 
 

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 
 from . import cli_common as common
-from . import cli_run
+from . import cli_parser, cli_run
 from .model_convert import TARGETS, BadConversionError, ConvertReport
 
 PROG = "convert-backend-config"
@@ -68,8 +68,8 @@ def show(report: ConvertReport, args: argparse.Namespace) -> None:
 		common.emit(text, args.output_file)
 
 
-def build_parser() -> common.Parser:
-	parser = common.Parser(PROG, SUMMARY, EXAMPLES, USAGE)
+def build_parser() -> cli_parser.Parser:
+	parser = cli_parser.Parser(PROG, SUMMARY, EXAMPLES, USAGE)
 	told = "the config, and the DeepSpeed JSON that it names; - reads standard input"
 	parser.add_argument("paths", nargs="*", metavar="PATH", help=told)
 	parser.add_argument("--to", required=True, choices=TARGETS, metavar="TARGET", help=TO.replace("\n", " "))
@@ -78,9 +78,9 @@ def build_parser() -> common.Parser:
 	told = "the command that starts the run, instead of PATH or with it"
 	parser.add_argument("--launch", metavar="COMMAND", help=told)
 	parser.add_argument("--script", default="", metavar="NAME", help="the script in commands (train.py)")
-	parser.add_argument("--num-processes", metavar="N", type=common.whole(1), help="processes over all machines")
-	parser.add_argument("--num-machines", metavar="N", type=common.whole(1))
-	common.add_target_arguments(parser)
+	parser.add_argument("--num-processes", metavar="N", type=cli_parser.whole(1), help="processes over all machines")
+	parser.add_argument("--num-machines", metavar="N", type=cli_parser.whole(1))
+	cli_parser.add_target_arguments(parser)
 	group = parser.add_argument_group("output")
 	group.add_argument("--output-format", choices=("text", "json"), default="text")
 	group.add_argument("-o", "--output-file", metavar="PATH", help="write there instead of to standard output")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from . import cli_common as common
+from . import cli_parser
 from .model_diagnose import SYMPTOMS
 
 PROG = "diagnose-failure"
@@ -68,8 +69,8 @@ def is_standard_input(path: str) -> bool:
 		return False
 
 
-def build_parser() -> common.Parser:
-	parser = common.Parser(PROG, SUMMARY, EXAMPLES, USAGE)
+def build_parser() -> cli_parser.Parser:
+	parser = cli_parser.Parser(PROG, SUMMARY, EXAMPLES, USAGE)
 	parser.add_argument("log", nargs="?", metavar="LOG", help="the log of the run, or - for standard input")
 	many: dict[str, Any] = {"action": "append", "default": []}
 	words = f"{', '.join(SYMPTOMS)}, or in words; may be repeated"
@@ -83,7 +84,7 @@ def build_parser() -> common.Parser:
 		metavar="TEXT",
 		help='releases ("accelerate 1.10.1"), or a file with what accelerate env, ds_report or pip list print',
 	)
-	common.add_target_arguments(parser)
+	cli_parser.add_target_arguments(parser)
 	group = parser.add_argument_group("output")
 	group.add_argument("--output-format", choices=("text", "json"), default="text")
 	group.add_argument("--output-file", metavar="PATH", help="write there instead of to standard output")

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from . import cli_common as common
+from . import cli_parser
 
 PROG = "lookup-reference"
 SUMMARY = (
@@ -42,7 +43,7 @@ def read(argv: Sequence[str] | None) -> argparse.Namespace:
 	"""Parse the arguments. A lone word that starts with dashes, and is no option here, is a flag to look up."""
 	parser = build_parser()
 	words = list(sys.argv[1:] if argv is None else argv)
-	args, unknown = parser.parse_known_args([common.dashed(word) for word in words])
+	args, unknown = parser.parse_known_args([cli_parser.dashed(word) for word in words])
 	if unknown and (args.query or len(unknown) > 1):
 		parser.error(f"unrecognized arguments: {' '.join(unknown)}")
 	query = " ".join(unknown or args.query)
@@ -50,18 +51,18 @@ def read(argv: Sequence[str] | None) -> argparse.Namespace:
 	return args
 
 
-def build_parser() -> common.Parser:
-	parser = common.Parser(PROG, SUMMARY, EXAMPLES, USAGE)
+def build_parser() -> cli_parser.Parser:
+	parser = cli_parser.Parser(PROG, SUMMARY, EXAMPLES, USAGE)
 	parser.add_argument("query", nargs="*", metavar="QUERY", help="what to look up, or - for standard input")
-	parser.add_argument("--limit", metavar="N", type=common.whole(1, MOST), default=5, help="sections to show (5)")
-	parser.add_argument("--offset", metavar="N", type=common.whole(0), default=0, help="leave out the first N (0)")
+	parser.add_argument("--limit", metavar="N", type=cli_parser.whole(1, MOST), default=5, help="sections to show (5)")
+	parser.add_argument("--offset", metavar="N", type=cli_parser.whole(0), default=0, help="leave out the first N (0)")
 	parser.add_argument(
 		"--detail",
 		choices=("concise", "full"),
 		default="concise",
 		help="the parts of a section that fit, or all of it (concise)",
 	)
-	common.add_target_arguments(parser)
+	cli_parser.add_target_arguments(parser)
 	group = parser.add_argument_group("output")
 	group.add_argument("--output-format", choices=("text", "json"), default="text")
 	return parser

@@ -1,13 +1,18 @@
 """From arguments to a report and its output, and what to do when our own code fails on a file."""
 
-import argparse
+from __future__ import annotations
+
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from . import api
 from . import cli_common as common
 from .model import FileReport, Report, Severity
+
+if TYPE_CHECKING:
+	import argparse
 
 STDIN_LIMIT = 4 * 1024 * 1024  # beyond the limit for files, so that larger input is refused as such
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from . import cli_common as common
+from . import cli_parser
 from .cli_triage_facts import add_fact_arguments, facts_from
 
 if TYPE_CHECKING:
@@ -121,20 +122,20 @@ def planned_files(report: TriageReport, args: Namespace) -> Iterator[tuple[str, 
 				yield os.path.join(args.write, folder, file.name), file.text
 
 
-def build_parser() -> common.Parser:
-	parser = common.Parser(PROG, SUMMARY, EXAMPLES, USAGE)
+def build_parser() -> cli_parser.Parser:
+	parser = cli_parser.Parser(PROG, SUMMARY, EXAMPLES, USAGE)
 	add_fact_arguments(parser)
 	group = parser.add_argument_group("output")
 	group.add_argument("--output-format", choices=("text", "json"), default="text")
 	details = ("concise", "full")
 	group.add_argument("--detail", choices=details, default="concise", help="all files and setups (concise)")
-	count, told = common.whole(1, MOST), "candidates with files, the best of each backend first (3)"
+	count, told = cli_parser.whole(1, MOST), "candidates with files, the best of each backend first (3)"
 	group.add_argument("--limit", metavar="N", type=count, default=3, help=told)
 	group.add_argument("--candidate", metavar="NAME", help="show and write this one instead of the best")
 	group.add_argument("--write", metavar="DIR", help="write configs, commands and code, a folder for each candidate")
 	group.add_argument("--force", action="store_true", help="let --write and --report replace files")
 	group.add_argument("--trace", action="store_true", help="measure it on fake tensors too (needs torch, no GPU)")
-	group.add_argument("--trace-limit", metavar="SECONDS", type=common.whole(1, 3600), default=120, help="(120)")
+	group.add_argument("--trace-limit", metavar="SECONDS", type=cli_parser.whole(1, 3600), default=120, help="(120)")
 	group.add_argument("--report", metavar="FILE.html", help="write one page with bars, configs and assumptions")
 	return parser
 

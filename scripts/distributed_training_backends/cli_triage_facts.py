@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from . import cli_common as common
+from . import cli_parser
 from .resources import load_json
 from .sources.limits import MAX_BYTES, Unreadable
 from .sources.reading import Raw, read_path, read_stdin
@@ -25,7 +26,7 @@ def add_fact_arguments(parser: argparse.ArgumentParser) -> None:
 			add_fact(group, name, schema)
 	releases = parser.add_argument_group("releases (default: the newest ones known)")
 	for library in (*common.LIBRARIES, "bitsandbytes"):
-		releases.add_argument(f"--{library}-version", metavar="X.Y.Z", type=common.release)
+		releases.add_argument(f"--{library}-version", metavar="X.Y.Z", type=cli_parser.release)
 	releases.add_argument("--installed", action="store_true", help="those that this Python has installed")
 
 

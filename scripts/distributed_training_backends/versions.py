@@ -79,6 +79,8 @@ def nearest(release: str, known: tuple[str, ...]) -> str:
 
 	Knowledge of a release holds until the next one that is known, so 1.15.1 is judged as 1.15.0.
 	"""
+	if release in known:
+		return release
 	number = parse(release)
 	earlier = [item for item in known if parse(item) <= number]
 	return max(earlier, key=parse) if earlier else min(known, key=parse)
