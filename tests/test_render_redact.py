@@ -33,6 +33,10 @@ def test_tokens_are_masked_wherever_they_stand(token: str, frame: str) -> None:
 	"marked",
 	[
 		"password: «hunter2»",
+		f"x.py --wandb_key «{'0a' * 20}» y",
+		f"wandb_key: «{'0a' * 20}»",
+		'os.environ["DB_PASSWORD"]="«hunter2»"',
+		"--key '«hf_abcdefghij»...",
 		"  hub_token: «abc»  # mine",
 		"db_password: «correct horse battery»",
 		"- api_key: «abc»",

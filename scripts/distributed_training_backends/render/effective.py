@@ -51,9 +51,20 @@ def value_of(setting: Setting) -> str:
 
 def masked(name: str, value: Any) -> str:
 	"""A value as JSON writes it, without secrets: a variable's name tells of what it holds."""
+	if isinstance(value, list) and all(isinstance(word, str) for word in value):
+		value = words(value)
 	text = value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False, default=str)
 	head = f"{name.rpartition('.')[2]}="
 	return visible(redact(head + text)[len(head) :])
+
+
+def words(command: list[str]) -> list[str]:
+	"""Words of a command line, each masked by what stands before it."""
+	told, start, found = redact(" ".join(command)), 0, []
+	for word in command:
+		found.append(told[start : start + len(word)])
+		start += len(word) + 1
+	return found
 
 
 def origin(setting: Setting | Loser) -> str:

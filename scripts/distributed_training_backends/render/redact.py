@@ -10,6 +10,7 @@ from ..model import Applicability, Edit, FileReport, Finding, Fix, Place, Report
 HINTS = (
 	*("passwd", "password", "passphrase", "secret", "token", "credential", "bearer", "authorization"),
 	*(f"{word}{joint}key" for word in ("api", "access", "private", "account", "auth") for joint in ("", "_", "-", " ")),
+	*("wandb_key", "wandb-key", "hf_key", "hf-key", "hub_key", "hub-key"),
 	*("hf_", "api_org_", "sk-", "akia", "asia", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-"),
 	*("xox", "aiza", "eyj", "npm_", "pypi-", "ya29", "://", "-----begin"),
 	*("pwd", "_pass", "dbpass", "cookie", "login", "sig=", "signature=", "-u ", "--user", "@"),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 _KEYWORD = (
 	r"(?:password|passwd|passphrase|secret|(?<!per_)token|api[_-]?key|access[_-]?key(?:[_-]?id)?|secret[_-]?key"
-	r"|private[_-]?key|account[_-]?key|auth[_-]?key|credentials?|pwd|(?:db|user|root|admin|mysql|smtp|ftp)_?pass)"
+	r"|private[_-]?key|wandb[_-]?key|h(?:f|ub)[_-]?key|account[_-]?key|auth[_-]?key|credentials?|pwd|(?:db|user|root|admin|mysql|smtp|ftp)_?pass)"
 )
 # Values that tell nothing, marks that tokenizers use, and the words that follow a key's name in a sentence are no
 # secrets: hiding them would only confuse.
@@ -23,6 +23,7 @@ _TOKENS = re.compile(
 	r"hf_[A-Za-z0-9]{16,}|api_org_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|(?:AKIA|ASIA)[0-9A-Z]{16}"
 	r"|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[abeoprs]-[A-Za-z0-9-]{10,}"
 	r"|AIza[0-9A-Za-z_-]{30,}|ya29\.[0-9A-Za-z_-]{20,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{16,}"
+	r"|(?:hf_|sk-|gh[pousr]_|glpat-)[A-Za-z0-9_-]{4,}(?=\.\.\.|…)"  # cut for a message
 	r")"
 )
 # The part before the dots may hold the mark again; starting only where a word starts keeps the search linear.
@@ -49,7 +50,7 @@ _LOGIN = re.compile(r"\blogin[ \t]+([0-9a-f]{32,})")
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(.*?)(?:-----END|\Z)", re.DOTALL)
 # The value of a key that names a secret: in quotes, perhaps on the next line, or plain up to what may end it.
 _QUOTED = re.compile(
-	rf"{_KEYWORD}[\"']?[ \t]{{0,40}}[:=]\s{{0,80}}"
+	rf"{_KEYWORD}[\"']?\]?[ \t]{{0,40}}[:=]\s{{0,80}}"
 	r"(?:\"((?:[^\"\\\n]|\\.)*)(?:\"(?![ \t]{0,40}:)|$)|'([^'\n]*)(?:'(?![ \t]{0,40}:)|$))",
 	re.IGNORECASE | re.MULTILINE,
 )
