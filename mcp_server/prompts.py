@@ -15,8 +15,6 @@ HARDWARE = ("1x 24 GB", "1x 80 GB", "2x 24 GB", "8x 40 GB", "8x 80 GB", "2 nodes
 SIZES = ("1B", "3B", "7B", "8B", "13B", "30B", "34B", "70B")
 LONGEST = 8_000  # code points of an error or a config that a prompt quotes
 
-Completer = Callable[[str], Sequence[str]]
-
 
 def choose_backend(model_size: str = "", hardware: str = "", method: str = "", sequence_length: str = "") -> str:
 	"""Choose a training backend for a model and a machine, and write its config."""

@@ -1,12 +1,16 @@
 """Conversions of launch commands, shell scripts and plugin objects."""
 
 import shlex
+from pathlib import Path
 
+import pytest
 import yaml
 from tests.oracle.commands import parsed
 from tests.test_convert import FSDP1, ZERO3, convert, fsdp1, said, words_of
 
+from distributed_training_backends import api
 from distributed_training_backends.convert.from_launch import to_config
+from distributed_training_backends.model_convert import BadConversionError
 
 
 def test_what_stays_on_the_command_line() -> None:
@@ -63,3 +67,20 @@ def test_what_the_class_takes_by_itself_is_said() -> None:
 	}
 	settings = {name for name, status in said(report).items() if status == "open"}
 	assert settings == {"mixed_precision", "gradient_accumulation_steps", "num_processes"}
+
+
+def test_the_config_that_a_command_names_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+	monkeypatch.chdir(tmp_path)
+	Path("fsdp.yaml").write_text(FSDP1)
+	Path("run.sh").write_text("accelerate launch --config_file fsdp.yaml train.py\n")
+	options = api.Options(api.default_targets())
+	assert yaml.safe_load(api.convert_paths(["run.sh"], "accelerate", options).text) == yaml.safe_load(FSDP1)
+	Path("fsdp.yaml").unlink()
+	with pytest.raises(BadConversionError, match=r"reads fsdp\.yaml, which is not here: give it too"):
+		api.convert_paths(["run.sh"], "accelerate", options)
+
+
+def test_below_stage_3_loading_and_saving_are_told() -> None:
+	loading = {"fsdp_state_dict_type": "FULL_STATE_DICT", "fsdp_cpu_ram_efficient_loading": True}
+	told = said(convert(fsdp1(fsdp_sharding_strategy="SHARD_GRAD_OP", **loading), "deepspeed"))
+	assert told.items() >= {"fsdp_state_dict_type": "same", "fsdp_cpu_ram_efficient_loading": "lost"}.items()

@@ -144,3 +144,16 @@ def test_what_a_script_hands_over(handed: str, name: str, value: Any, state: str
 	script = parse_python("s.py", SCRIPT.replace("{handed}", handed))
 	setting = named(of_documents([parse_yaml("c.yaml", config("FSDP"), "accelerate"), script]), name)
 	assert (setting.value, setting.state) == (value, state)
+
+
+@pytest.mark.parametrize("machines", ["$NODES", "4"])
+def test_shares_of_machines_are_open_where_their_number_is(machines: str) -> None:
+	flags = f"--multi_gpu --num_machines {machines} --num_processes 32 --machine_rank 1 --main_process_ip 10.0.0.1"
+	command = f"accelerate launch {flags} --main_process_port 29500 train.py"
+	report = api.validate_together({"launch": command}, api.Options(api.default_targets(), effective=True))
+	assert report.effective is not None
+	found = [named(report.effective, f"torchrun.{one}") for one in ("nproc_per_node", "rdzv_endpoint", "rdzv_configs")]
+	if machines == "4":
+		assert [one.value for one in found] == [8, "10.0.0.1:29500", {"timeout": 900, "rank": 1}]
+	else:
+		assert {one.state for one in found} == {"open"}

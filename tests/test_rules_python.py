@@ -4,8 +4,6 @@ tests/cases/plugin_calls.txt.gz has what the real classes say (`a`ccepted, `r`ej
 releases; tests/oracle/test_plugin_calls.py asks them again.
 """
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 from typing import Any
@@ -171,3 +169,8 @@ async def test_the_mcp_tool_takes_a_script_beside_the_config() -> None:
 def test_every_call_of_one_script_is_judged() -> None:
 	code = f"{PYTHON}Accelerator(fp16=True)\nAccelerator(fp16=True)\n"
 	assert [one.place.line for one in findings(code)] == [4, 5]
+
+
+@pytest.mark.parametrize(("given", "expected"), [("zero_stage=5", ["PYS021"]), ("'ds.json', 4, 1.0, 5", [])])
+def test_a_stage_counts_where_no_file_has_one(given: str, expected: list[str]) -> None:
+	assert codes(findings(f"{PYTHON}Accelerator(deepspeed_plugin=DeepSpeedPlugin({given}))\n"), "warning") == expected

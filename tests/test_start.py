@@ -19,30 +19,20 @@ SCRIPT = ROOT / "scripts" / "validate_backend_config.py"
 PACKAGE = "distributed_training_backends"
 # Each takes a good part of the time that a whole run may take.
 HEAVY = {
+	*("argparse", "ast", "copy", "dataclasses", "decimal", "difflib", "fractions", "hashlib", "importlib.metadata"),
 	*(
-		"argparse",
-		"dataclasses",
 		"inspect",
-		"pathlib",
-		"tempfile",
-		"shutil",
-		"difflib",
-		"copy",
-		"subprocess",
-		"hashlib",
-		"random",
-	),
-	*(
-		"urllib.parse",
-		"socket",
 		"logging",
-		"importlib.metadata",
-		"textwrap",
-		"ast",
-		"decimal",
-		"fractions",
+		"pathlib",
+		"random",
+		"shutil",
+		"socket",
 		"statistics",
+		"subprocess",
+		"tempfile",
+		"textwrap",
 	),
+	"urllib.parse",
 }
 CONFIGS = {
 	"fsdp.yaml": "distributed_type: FSDP\nnum_processes: 8\nfsdp_config: {fsdp_version: 2, fsdp_offload_param: true}\n",

@@ -293,10 +293,12 @@ def converted(
 	if report.exit_code:
 		return run.refused(report, documents, to)
 	given = run.main_of(documents)
-	main = given.main
+	main, links = given.main, Links(documents, read, from_text)
+	if main.kind == "launch" and main.get("launcher") == "accelerate":
+		given = run.with_config(given, *links.config(main))
 
 	def find(hub: Document) -> Document | None:
-		found = Links(documents, read, from_text).companion(hub)
+		found = links.companion(hub)
 		given_too = (one for one in documents if one.kind == "deepspeed" and one is not main)
 		return found or next(given_too, None)
 

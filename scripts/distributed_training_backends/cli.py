@@ -27,18 +27,10 @@ exit status: 0 no errors, 1 at least one error, 2 some input could not be judged
 SCHEMAS = ("accelerate", "deepspeed", "fsdp")
 # What the parser makes of no option at all
 PLAIN: dict[str, Any] = {"format": "auto", "consumer": "auto", "output_format": "text", "select": [], "ignore": []}
-UNSET: tuple[str, ...] = ("launch", "compare_accelerate", "explain", "schema", "output_file", *Context._fields[:6])
-UNSET += tuple(f"{library}_version" for library in common.LIBRARIES)
-OFF: tuple[str, ...] = (
-	"skip_unknown",
-	"installed",
-	"launch_complete",
-	"explain_effective",
-	"check_imports",
-	"list_rules",
-	"fix",
-)
-OFF += ("unsafe_fixes", "diff", "quiet", "verbose", "statistics")
+UNSET = ["launch", "compare_accelerate", "explain", "schema", "output_file", *Context._fields[:6]]
+UNSET += [f"{library}_version" for library in common.LIBRARIES]
+OFF = ["skip_unknown", "installed", "launch_complete", "explain_effective", "check_imports", "list_rules", "fix"]
+OFF += ["unsafe_fixes", "diff", "quiet", "verbose", "statistics"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

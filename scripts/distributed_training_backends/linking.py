@@ -41,7 +41,7 @@ class Links:
 		if document.kind != "launch" or document.get("launcher") != "accelerate":
 			yield Unit(document, self.companion(document))
 			return
-		config, named = self._config(document)
+		config, named = self.config(document)
 		if config is None:
 			yield Unit(document, self.companion(document), config_file=named)
 			return
@@ -70,7 +70,7 @@ class Links:
 				return raw if isinstance(raw, Unreadable) else load(raw, "deepspeed")
 		return None
 
-	def _config(self, command: Document) -> tuple[Document | None, Any]:
+	def config(self, command: Document) -> tuple[Document | None, Any]:
 		"""The config that a command reads, and how it names it: a name, OPEN, or None."""
 		configs = [one for one in self.documents if one.kind == "accelerate"]
 		only = configs[0] if len(configs) == 1 else None

@@ -4,19 +4,18 @@ Set DTB_NODE=1 to run; it needs Node, which tests/conformance/node.py installs.
 """
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
+from tests import gated
 from tests.conformance import node
 from tests.conformance.running import serving
 
 BASELINE = Path(__file__).with_name("baseline.yml")
 REVISIONS = ("2025-11-25", "2026-07-28")
-needs_node = pytest.mark.skipif(os.environ.get("DTB_NODE") != "1", reason="needs Node (DTB_NODE=1)")
 # A check that cannot be made counts as passed for the suite, so what has to be made is counted here.
 LEAST = {
 	"2025-11-25": {
@@ -65,7 +64,7 @@ def passed(folder: Path) -> Counter[str]:
 	return found
 
 
-@needs_node
+@gated.node
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_the_suite_passes_but_for_the_baseline(revision: str, address: str, tmp_path: Path) -> None:
 	known = yaml.safe_load(BASELINE.read_text("utf-8"))
@@ -77,7 +76,7 @@ def test_the_suite_passes_but_for_the_baseline(revision: str, address: str, tmp_
 	assert {name: counts[name] for name in LEAST[revision] if counts[name] < LEAST[revision][name]} == {}
 
 
-@needs_node
+@gated.node
 @pytest.mark.parametrize("scenario", SKILLS)
 def test_skills_over_mcp(scenario: str, address: str, tmp_path: Path) -> None:
 	done = suite(address, tmp_path, "--scenario", f"sep-2640-skills-{scenario}")

@@ -1,18 +1,18 @@
 """What the MCP Inspector finds, over stdio and HTTP, in both eras. Set DTB_NODE=1 to run; it needs Node."""
 
 import json
-import os
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from mcp_server.app import TOOLS
+from tests import gated
 from tests.conformance import node
 from tests.conformance.running import SERVER, serving
 from tests.mcp_calls import ACCELERATE
 
-pytestmark = pytest.mark.skipif(os.environ.get("DTB_NODE") != "1", reason="needs Node (DTB_NODE=1)")
+pytestmark = gated.node
 A_TOOL_FAILED = 5
 WAYS = ("stdio legacy", "stdio modern", "http legacy", "http modern")
 

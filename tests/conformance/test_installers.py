@@ -4,7 +4,6 @@ Set DTB_NODE=1 to run; it needs Node.
 """
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests import gated
 from tests.conformance import node
 from tests.mcp_calls import CLEAN
 from tests.mcp_wire import wire
@@ -24,7 +24,7 @@ AGENTS = ("claude-code", "codex", "cursor")
 MOST = 3 * 1024 * 1024
 # By package of tests/conformance/package.json: the newest CLI, and the one that npx takes on Node 18 and 20.
 INSTALLERS = ("skills", "skills-node-20")
-pytestmark = pytest.mark.skipif(os.environ.get("DTB_NODE") != "1", reason="needs Node (DTB_NODE=1)")
+pytestmark = gated.node
 
 
 @pytest.fixture(scope="module")

@@ -1,20 +1,17 @@
-"""The tables of references/api-reference.md against the real Accelerate: parameters, defaults, variables.
+"""The tables of references/api-reference.md against the real Accelerate: parameters, defaults, variables."""
 
-Set DTB_ORACLE=1 to run.
-"""
-
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests import gated
 from tests.oracle import environment
 from tests.oracle.client import Answer, Oracle
 from tests.oracle.environment import PINS
 
 from distributed_training_backends.knowledge import accelerate, accelerate_api
 
-pytestmark = pytest.mark.skipif(os.environ.get("DTB_ORACLE") != "1", reason="asks the real libraries (DTB_ORACLE=1)")
+pytestmark = gated.oracle
 RELEASE = PINS["accelerate"]
 OWNERS = sorted(accelerate_api.owners(RELEASE))
 # Where the classes are that `accelerate` and `accelerate.utils` do not export.

@@ -1,17 +1,17 @@
-"""The merge of command line and file against the real launcher, release by release. Set DTB_ORACLE=1 to run."""
+"""The merge of command line and file against the real launcher, release by release."""
 
-import os
 import shlex
 from pathlib import Path
 
 import pytest
+from tests import gated
 from tests.oracle import environment
 from tests.oracle.client import Oracle
 from tests.oracle.commands import asked, differences, errors, merged
 
 import packed
 
-pytestmark = pytest.mark.skipif(os.environ.get("DTB_ORACLE") != "1", reason="asks the real libraries (DTB_ORACLE=1)")
+pytestmark = gated.oracle
 RELEASES = ("0.20.3", "0.28.0", "0.34.2", "1.4.0", "1.10.1", "1.15.0")
 MULTI = """\
 distributed_type: MULTI_GPU

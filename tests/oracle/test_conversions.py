@@ -1,10 +1,10 @@
-"""What is asked about conversions can fail, and does not. Set DTB_ORACLE=1 to run."""
+"""What is asked about conversions can fail, and does not."""
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
+from tests import gated
 from tests.oracle import environment
 from tests.oracle.cases import Case
 from tests.oracle.conversions import Bench, round_trip
@@ -13,7 +13,7 @@ from tests.test_convert import FSDP1, ZERO3, fsdp1
 
 from distributed_training_backends.model_convert import ConvertReport
 
-pytestmark = pytest.mark.skipif(os.environ.get("DTB_ORACLE") != "1", reason="asks the real libraries (DTB_ORACLE=1)")
+pytestmark = gated.oracle
 CP = """\
 distributed_type: FSDP
 fsdp_config: {fsdp_version: 2, fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP}

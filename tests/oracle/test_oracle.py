@@ -1,11 +1,11 @@
-"""The real libraries against what is known about them for certain, and a quick comparison. Set DTB_ORACLE=1 to run."""
+"""The real libraries against what is known about them for certain, and a quick comparison."""
 
 import json
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests import gated
 from tests.oracle import environment, liveness
 from tests.oracle.agreement import AMOUNTS, FIXED_SEED, Sources
 from tests.oracle.cases import Case, corpus, own, questions
@@ -13,7 +13,7 @@ from tests.oracle.client import Library, Oracle
 from tests.oracle.comparison import Comparison, Row, truth_of
 from tests.oracle.environment import PINS
 
-pytestmark = pytest.mark.skipif(os.environ.get("DTB_ORACLE") != "1", reason="asks the real libraries (DTB_ORACLE=1)")
+pytestmark = gated.oracle
 ACCELERATE = "distributed_type: MULTI_GPU\nnum_processes: 4\n"
 
 

@@ -1,16 +1,13 @@
 """The real constructors say of every call of tests/cases/plugin_calls.txt.gz what is written there, and the launcher
-decides what `test_rules_python.BESIDE` says that it decides. Set DTB_ORACLE=1 to run."""
-
-from __future__ import annotations
-
-import os
+decides what `test_rules_python.BESIDE` says that it decides."""
 
 import pytest
+from tests import gated
 from tests.oracle import environment
 from tests.oracle.client import Answer, Oracle
 from tests.test_rules_python import ALONE, DDP, DEEPSPEED, EIGHT, FSDP1, FSDP2, HEAD, OFFLOAD, RELEASES, SIZES, TABLE
 
-pytestmark = pytest.mark.skipif(os.environ.get("DTB_ORACLE") != "1", reason="asks the real libraries (DTB_ORACLE=1)")
+pytestmark = gated.oracle
 TOLD = "\nraise KeyError(f'{a.distributed_type.value} {a.mixed_precision} {a.gradient_accumulation_steps}')"
 # what wins over what: the backend, the precision and the accumulation that `Accelerator` ends up with
 WINNERS = [

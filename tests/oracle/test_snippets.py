@@ -1,13 +1,12 @@
-"""The snippets of the pages written by hand do with the real libraries what the pages say. Set DTB_ORACLE=1 to run."""
+"""The snippets of the pages written by hand do with the real libraries what the pages say."""
 
-import os
 import re
 import shlex
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests import claims
+from tests import claims, gated
 from tests.oracle import environment
 from tests.oracle.cases import questions
 from tests.oracle.client import Answer, Oracle
@@ -17,7 +16,7 @@ from tests.oracle.messages import is_given, packages
 from tests.pages import Fence, Page, matches, pages, read
 from tests.test_pages import CONFIGS, case_of, reader_of
 
-pytestmark = pytest.mark.skipif(os.environ.get("DTB_ORACLE") != "1", reason="asks the real libraries (DTB_ORACLE=1)")
+pytestmark = gated.oracle
 FENCES = [fence for page in pages() for fence in page.fences]
 SCRIPTS = [fence for fence in FENCES if fence.language == "python" and not fence.option("needs")]
 # What a shell would put in; the rest of a shell script stays unread.

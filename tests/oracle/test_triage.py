@@ -1,11 +1,11 @@
-"""What is checked about the answers of triage can fail; the memory model is near traces. Set DTB_ORACLE=1 to run."""
+"""What is checked about the answers of triage can fail; the memory model is near traces."""
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from tests import gated
 from tests.oracle import environment
 from tests.oracle.triage_checks import Emitted, Failure, Libraries, check, refused
 from tests.triage_facts import SETUPS, facts
@@ -19,7 +19,7 @@ from distributed_training_backends.triage.memory import estimate
 from distributed_training_backends.triage.setup import Setup
 from distributed_training_backends.triage.shapes import named
 
-pytestmark = pytest.mark.skipif(os.environ.get("DTB_ORACLE") != "1", reason="asks the real libraries (DTB_ORACLE=1)")
+pytestmark = gated.oracle
 OFFLOAD = "zero2-offload"
 
 

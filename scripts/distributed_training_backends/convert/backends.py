@@ -169,6 +169,13 @@ def to_deepspeed(run: Run) -> str:
 	return run.finished()
 
 
+# Below stage 3 every process holds all weights
+WHOLE = {
+	"fsdp_cpu_ram_efficient_loading": "below ZeRO-3 every process loads all weights",
+	"fsdp_state_dict_type": "below ZeRO-3 every process holds all weights, and they are saved whole",
+}
+
+
 def fsdp_settings(run: Run) -> Settings:
 	strategy, keys = run.strategy, run.keys(FSDP)
 	named = "fsdp_reshard_after_forward" if run.fsdp2 else "fsdp_sharding_strategy"
@@ -194,6 +201,10 @@ def fsdp_settings(run: Run) -> Settings:
 		whole = str(kind).upper().startswith("FULL")
 		run.note("same", "fsdp_state_dict_type", f"zero3_save_16bit_model: {str(whole).lower()}")
 		yield "zero3_save_16bit_model", whole
+	else:
+		for option, told in WHOLE.items():
+			if option in keys:
+				run.tell("same" if option == "fsdp_state_dict_type" else "lost", option, told)
 	for option, why in table("only_fsdp").items():
 		value = run.value(option)
 		if option in keys and why and value not in (None, False, "false", "NO_WRAP"):

@@ -48,6 +48,13 @@ def main_of(documents: Sequence[Document]) -> Given:
 	return Given(mains[0], config[0] if config else None)
 
 
+def with_config(given: Given, config: Document | None, named: object) -> Given:
+	"""A command with the config that it reads; BadConversionError where that is named and not there."""
+	if config is None and isinstance(named, str):
+		raise BadConversionError(f"{given.main.path} reads {named}, which is not here: give it too")
+	return given._replace(config=config or given.config)
+
+
 def convert(
 	given: Given, find: Callable[[Document], Document | None], to: str, options: Options, script: str = ""
 ) -> ConvertReport:

@@ -30,7 +30,7 @@ def torchrun(run: Run, arguments: Arguments) -> Iterator[Setting]:
 	processes, machines = arguments["num_processes"], arguments["num_machines"]
 	several = is_count(machines.value) and machines.value > 1
 	local = each(processes.value, machines.value) if several else processes.value
-	yield processes.becomes(local, "torchrun.nproc_per_node")
+	yield (machines if machines.state == "open" else processes).becomes(local, "torchrun.nproc_per_node")
 	least, _, most = str(int(machines.value) if several else from_variable(run, "nnodes", 1)).partition(":")
 	yield machines.becomes(number(least), "torchrun.min_nodes")
 	yield machines.becomes(number(most or least), "torchrun.max_nodes")
@@ -55,11 +55,14 @@ def each(processes: Any, machines: Any) -> Any:
 
 
 def rendezvous(run: Run, arguments: Arguments, several: bool) -> Iterator[Setting]:
-	backend, conf = arguments["rdzv_backend"], arguments["rdzv_conf"]
+	backend, conf, machines = arguments["rdzv_backend"], arguments["rdzv_conf"], arguments["num_machines"]
 	ip, port = arguments["main_process_ip"], default_port(run, arguments["main_process_port"])
 	configs, alone = parsed(conf.value), not several and port.value is None and backend.value == "static"
 	rank = arguments["machine_rank"].value if several else 0
-	endpoint = port.becomes(f"{ip.value if several else '127.0.0.1'}:{port.value}")
+	if machines.state == "open" and backend.value == "static":  # one machine meets elsewhere than several
+		endpoint, conf, alone = machines, machines, False
+	else:
+		endpoint = port.becomes(f"{ip.value if several else '127.0.0.1'}:{port.value}")
 	if several and ip.state != "default" and port.state != "open":
 		endpoint = ip.becomes(endpoint.value)
 	if backend.value != "static" and (not several or arguments["same_network"].value):

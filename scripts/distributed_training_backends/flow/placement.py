@@ -4,7 +4,7 @@ from functools import lru_cache
 
 from ..knowledge import accelerate as knowledge
 from .arguments import Route
-from .launch import BLOCKS, Launch, destination
+from .launch import BLOCKS, ELASTIC_ROUTES, Launch, destination
 
 GROUPS = {
 	"DeepSpeed Arguments": "deepspeed_config",
@@ -17,15 +17,12 @@ GROUPS = {
 }
 BY_PREFIX = {"dynamo_": "dynamo_config", "fsdp_": "fsdp_config"}
 BY_NAME = {"ipex": "ipex_config", "use_xpu": "ipex_config", "tp_size": "tp_config"}
-MULTI_GPU = ("multi_gpu_launcher", "prepare_multi_gpu_env")
+# Where each route begins; what these call, and what that looks at, is data
 LAUNCHERS: dict[Route, tuple[str, ...]] = {
-	"deepspeed": ("deepspeed_launcher", "prepare_deepspeed_cmd_env"),
-	"fsdp": MULTI_GPU,
-	"megatron": MULTI_GPU,
-	"multi_device": MULTI_GPU,
-	"tensor_parallel": MULTI_GPU,
-	"tpu": ("tpu_launcher", "tpu_pod_launcher", "prepare_tpu"),
-	"simple": ("simple_launcher", "prepare_simple_launcher_cmd_env"),
+	"deepspeed": ("deepspeed_launcher",),
+	**dict.fromkeys(ELASTIC_ROUTES, ("multi_gpu_launcher",)),
+	"tpu": ("tpu_launcher", "tpu_pod_launcher"),
+	"simple": ("simple_launcher",),
 }
 RUNNER_ONLY = ("deepspeed_hostfile", "deepspeed_exclusion_filter", "deepspeed_inclusion_filter")
 MEETING = ("num_machines", "machine_rank", "main_process_ip", "main_process_port")
@@ -73,12 +70,10 @@ def homes(key: str, release: str) -> tuple[str, ...]:
 @lru_cache(maxsize=64)
 def reads_of_route(release: str, route: Route, parallelism: bool, fp8: bool) -> frozenset[str]:
 	known = knowledge.for_release(release)
-	functions = ["_validate_launch_command", "launch_command", *LAUNCHERS[route]]
-	functions += ["prepare_extend_env_parallelism_config"] if parallelism else []
-	functions += ["setup_fp8_env"] if fp8 else []
-	read = {option for function in functions for option in known.reads.get(function, ())}
-	if route not in ("tpu", "simple"):
-		read |= knowledge.TORCHRUN_OPTIONS
+	without = [] if parallelism else ["prepare_extend_env_parallelism_config"]
+	without += [] if fp8 else ["setup_fp8_env"]
+	own = known.reads.get("_validate_launch_command", frozenset()) | known.reads.get("launch_command", frozenset())
+	read = own | known.reads_through(*LAUNCHERS[route], without=without)
 	foreign = {prefix for prefix, home in PREFIX_OF_ROUTE.items() if home != route}
 	foreign |= set() if parallelism else {"parallelism_config_"}
 	return frozenset(option for option in read if not option.startswith(tuple(foreign)))

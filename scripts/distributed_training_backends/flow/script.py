@@ -140,7 +140,7 @@ class Script:
 					found.setdefault("deepspeed_plugin" if name == "deepspeed_plugins" else name, made)
 		return found
 
-	@property
+	@cached_property
 	def backend(self) -> Backend:
 		"""Who wraps the models. A plugin of DeepSpeed decides, then the launcher's DeepSpeed, then other plugins; a
 		single process is not wrapped by FSDP or Megatron-LM. Unknown where the script or the launcher leave it open."""

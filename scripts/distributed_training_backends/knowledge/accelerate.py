@@ -4,7 +4,7 @@ Every fact comes from `data/accelerate.json` or `data/accelerate_reference.json`
 gives the view of one release.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -184,22 +184,21 @@ class AccelerateRelease:
 		patterns = [dest for dest in rules if dest.endswith("*") and argument.startswith(dest[:-1])]
 		return tuple(name for pattern in patterns for name in _fitted(rules[pattern], pattern, argument))
 
-	def calls(self, function: str) -> frozenset[str]:
-		found, ahead = set[str](), [function]
+	def reads_through(self, *functions: str, without: Container[str] = ()) -> frozenset[str]:
+		"""The arguments that launcher functions look at, those they pass on to torchrun and to others included.
+
+		`without` names functions that a run does not come to."""
+		calls, copies = self.section("calls"), self.section("copies")
+		found, ahead = set[str](), [*functions]
 		while ahead:
 			name = ahead.pop()
-			if name not in found:
+			if name not in found and name not in without:
 				found.add(name)
-				ahead += self.section("calls", name)
-		return frozenset(found)
-
-	def reads_through(self, function: str) -> frozenset[str]:
-		"""The arguments that a launcher function looks at, those it passes on to torchrun included."""
-		functions = self.calls(function)
-		read = {dest for name in functions for dest in self.reads.get(name, ())}
-		if any("distrib_run" in self.section("copies", name) for name in functions):
-			read |= TORCHRUN_OPTIONS
-		return frozenset(read)
+				ahead += calls.get(name, ())
+		read = {dest for name in found for dest in self.reads.get(name, ())}
+		return frozenset(
+			read | TORCHRUN_OPTIONS if any("distrib_run" in copies.get(name, ()) for name in found) else read
+		)
 
 	def reads_of_file(self, function: str) -> frozenset[str]:
 		"""The keys of the loaded file that a function looks at without the detour over an argument."""

@@ -1,7 +1,5 @@
 """LCH rules about the command line of `accelerate launch`: what its parser refuses or takes otherwise than meant."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
@@ -42,7 +40,7 @@ OF_BOTH = ("num_processes", "gpu_ids", "use_fsdp", "use_deepspeed", "zero_stage"
 SWITCHED = (*TRUE, *FALSE, "none")
 
 
-@rule("LCH100", "unknown-launch-option", error="*")
+@rule("LCH100", error="*")
 def unknown_launch_option(command: CommandLine) -> Iterator[Hit]:
 	"""An option before the training script that the release does not have.
 
@@ -75,7 +73,7 @@ def instead_of(flag: str, release: str) -> tuple[str, str]:
 	return did_you_mean(near) or "; options of the training script belong behind its name", near or ""
 
 
-@rule("LCH101", "launcher-option-behind-script", warning="*")
+@rule("LCH101", warning="*")
 def launcher_option_behind_script(command: CommandLine) -> Iterator[Hit]:
 	"""An option of the launcher behind the name of the training script.
 
@@ -98,7 +96,7 @@ def launcher_option_behind_script(command: CommandLine) -> Iterator[Hit]:
 			yield Hit(command.at(index)._replace(part="key"), f"{text}; write it before the script", severity=severity)
 
 
-@rule("LCH102", "invalid-option-value", error="*")
+@rule("LCH102", error="*")
 def invalid_option_value(command: CommandLine) -> Iterator[Hit]:
 	"""A value that the parser refuses: of another type, or none of the choices, which are case-sensitive.
 
@@ -127,7 +125,7 @@ def value_at(command: CommandLine, fault: Fault) -> At:
 	return at._replace(pointer=inside) if inside in command.document.nodes else at
 
 
-@rule("LCH103", "option-without-value", error="*")
+@rule("LCH103", error="*")
 def option_without_value(command: CommandLine) -> Iterator[Hit]:
 	"""An option that needs a value has none, or a switch has one.
 
@@ -148,7 +146,7 @@ def extent_of(command: CommandLine, token: int) -> tuple[int, int]:
 	return start, end
 
 
-@rule("LCH104", "script-is-a-value", warning="*")
+@rule("LCH104", warning="*")
 def script_is_a_value(command: CommandLine) -> Iterator[Hit]:
 	"""A word such as true or 8 behind a switch: it counts as the training script.
 
@@ -165,7 +163,7 @@ def script_is_a_value(command: CommandLine) -> Iterator[Hit]:
 			)
 
 
-@rule("LCH105", "no-training-script", error="*")
+@rule("LCH105", error="*")
 def no_training_script(command: CommandLine) -> Iterator[Hit]:
 	"""A command without a training script.
 
@@ -183,7 +181,7 @@ CUTS = {
 }
 
 
-@rule("LCH106", "command-is-cut", error="*")
+@rule("LCH106", error="*")
 def command_is_cut(command: CommandLine) -> Iterator[Hit]:
 	"""A comment, or a blank behind a backslash, in the middle of a command over several lines.
 
@@ -198,7 +196,7 @@ def command_is_cut(command: CommandLine) -> Iterator[Hit]:
 		yield Hit(command.document.stretch(defect.extent), text, severity=Severity.WARNING if whole else None)
 
 
-@rule("LCH107", "unclosed-quote", warning="*")
+@rule("LCH107", error="*")
 def unclosed_quote(command: CommandLine) -> Iterator[Hit]:
 	"""A quotation mark that is never closed: the shell refuses the script.
 
@@ -206,10 +204,11 @@ def unclosed_quote(command: CommandLine) -> Iterator[Hit]:
 	"""
 	for defect in command.document.defects:
 		if defect.name == "unclosed-quote":
-			yield Hit(command.document.stretch(defect.extent), "the quotation mark in this word is never closed")
+			text = "the quotation mark in this word is never closed, and the shell refuses the command; close it"
+			yield Hit(command.document.stretch(defect.extent), text)
 
 
-@rule("LCH108", "two-paradigms", error="*")
+@rule("LCH108", error="*")
 def two_paradigms(command: CommandLine) -> Iterator[Hit]:
 	"""More than one of `--cpu`, `--multi_gpu`, `--tpu`, `--use_deepspeed` and `--use_fsdp`.
 
@@ -226,7 +225,7 @@ def two_paradigms(command: CommandLine) -> Iterator[Hit]:
 		yield Hit(at[1], text, related=(at[0],))
 
 
-@rule("LCH109", "multi-gpu-with-one-process", error="*")
+@rule("LCH109", error="*")
 def multi_gpu_with_one_process(command: CommandLine) -> Iterator[Hit]:
 	"""`--multi_gpu` with fewer than two `--num_processes` on the command line.
 
@@ -239,7 +238,7 @@ def multi_gpu_with_one_process(command: CommandLine) -> Iterator[Hit]:
 		yield Hit(command.at(command.given["num_processes"].where), text)
 
 
-@rule("LCH110", "parallelism-flag-without-fsdp", error="1.10.0..")
+@rule("LCH110", error="1.10.0..")
 def parallelism_flag_without_fsdp(command: CommandLine) -> Iterator[Hit]:
 	"""`--use_parallelism_config` without `--use_fsdp`.
 
@@ -252,7 +251,7 @@ def parallelism_flag_without_fsdp(command: CommandLine) -> Iterator[Hit]:
 		yield Hit(at, text)
 
 
-@rule("LCH111", "any-text-is-true", warning="*")
+@rule("LCH111", warning="*")
 def any_text_is_true(command: CommandLine) -> Iterator[Hit]:
 	"""false for an option that takes every text for true.
 
@@ -268,7 +267,7 @@ def any_text_is_true(command: CommandLine) -> Iterator[Hit]:
 			yield Hit(command.at(given.where), f"--{name} {text} switches it on: every text counts as true; {advice}")
 
 
-@rule("LCH112", "option-given-twice", warning="*")
+@rule("LCH112", warning="*")
 def option_given_twice(command: CommandLine) -> Iterator[Hit]:
 	"""An option twice with different values: the last one counts.
 
@@ -281,7 +280,7 @@ def option_given_twice(command: CommandLine) -> Iterator[Hit]:
 			yield Hit(command.at(given.where), text, related=(command.at(last.where),))
 
 
-@rule("LCH113", "config-not-seen", info="*")
+@rule("LCH113", info="*")
 def config_not_seen(command: CommandLine, config_file: object) -> Iterator[Hit]:
 	"""The config that the command names is not here, so that only the command is judged.
 
@@ -292,7 +291,7 @@ def config_not_seen(command: CommandLine, config_file: object) -> Iterator[Hit]:
 	yield Hit(at, f"{name} is not here; give the file too, so that both are judged together")
 
 
-@rule("LCH114", "default-config-applies", info="*")
+@rule("LCH114", info="*")
 def default_config_applies(command: CommandLine) -> Iterator[Hit]:
 	"""Without `--config_file`, the file that `accelerate config` has written applies, where there is one.
 

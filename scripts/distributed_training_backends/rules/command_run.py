@@ -1,7 +1,5 @@
 """XCF and LCH rules about a command together with a file, a job, or another launcher."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -50,7 +48,7 @@ INSTEAD = {
 }
 
 
-@rule("XCF010", "paradigm-flag-drops-type", warning="*")
+@rule("XCF010", warning="*")
 def paradigm_flag_drops_type(command: CommandLine, commanded: Launch) -> Iterator[Hit]:
 	"""A paradigm on the command line makes the launcher pass over the file's `distributed_type`.
 
@@ -73,7 +71,7 @@ def paradigm_flag_drops_type(command: CommandLine, commanded: Launch) -> Iterato
 		yield Hit(flag, text, related=(config.key("parallelism_config"),))
 
 
-@rule("XCF011", "block-beats-flag", warning="..1.4.0")
+@rule("XCF011", warning="..1.4.0")
 def block_beats_flag(command: CommandLine, commanded: Launch) -> Iterator[Hit]:
 	"""A block of the file sets the option that the command line sets too, and wins.
 
@@ -87,7 +85,7 @@ def block_beats_flag(command: CommandLine, commanded: Launch) -> Iterator[Hit]:
 			yield Hit(command.at(given.where), f"{said}; use 1.5.0 or newer, or change the file", related=(at,))
 
 
-@rule("XCF012", "flag-beats-file", info="*")
+@rule("XCF012", info="*")
 def flag_beats_file(command: CommandLine, commanded: Launch) -> Iterator[Hit]:
 	"""The command line sets what the file sets too, to another value, and wins.
 
@@ -114,7 +112,7 @@ def file_values(launch: Launch) -> Iterator[tuple[str, tuple[Any, ...], Any]]:
 			yield name, (name,), value
 
 
-@rule("XCF013", "deepspeed-file-beats-flags", warning="*")
+@rule("XCF013", warning="*")
 def deepspeed_file_beats_flags(command: CommandLine, deepspeed_launch: Launch) -> Iterator[Hit]:
 	"""A DeepSpeed file, and on the command line settings that it decides.
 
@@ -131,7 +129,7 @@ def deepspeed_file_beats_flags(command: CommandLine, deepspeed_launch: Launch) -
 			)
 
 
-@rule("LCH115", "processes-multiplied", warning="*")
+@rule("LCH115", warning="*")
 def processes_multiplied(command: CommandLine) -> Iterator[Hit]:
 	"""Another launcher starts several copies of `accelerate launch` on a machine, and each starts several processes.
 
@@ -164,7 +162,7 @@ def copies_of(command: CommandLine) -> tuple[int, str]:
 	return (int(value), "ntasks-per-node") if value.isdecimal() and len(value) < 6 else (1, "")
 
 
-@rule("LCH116", "option-of-another-launcher", error="*", of="torch")
+@rule("LCH116", error="*", of="torch")
 def option_of_another_launcher(runner: Document) -> Iterator[Hit]:
 	"""An option of `accelerate launch`, or of the other one, before the script of `torchrun` or `deepspeed`.
 
@@ -192,7 +190,7 @@ def takes_value(token: object) -> bool:
 	return text.startswith("-") and "=" not in text and text.lstrip("-").replace("-", "_") not in SWITCHES
 
 
-@rule("LCH117", "secret-on-the-command-line", warning="*")
+@rule("LCH117", warning="*")
 def secret_on_the_command_line(command: CommandLine) -> Iterator[Hit]:
 	"""A key for AWS on the command line, where every user of the machine can read it.
 

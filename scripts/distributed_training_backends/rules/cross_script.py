@@ -1,7 +1,5 @@
 """XCF rules about a script and what launches it: an Accelerate config, a command line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

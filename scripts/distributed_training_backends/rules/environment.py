@@ -1,7 +1,5 @@
 """LCH rules about environment variables of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -31,7 +29,7 @@ MEETING = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LO
 MADE_BY_TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK")
 
 
-@rule("LCH200", "unknown-variable", warning="*")
+@rule("LCH200", warning="*")
 def unknown_variable(variables: Variables) -> Iterator[Hit]:
 	"""A variable with a prefix of Accelerate that no part of it reads.
 
@@ -65,7 +63,7 @@ def known_variables(release: str) -> frozenset[str]:
 	return frozenset(read) | {name for names in view.exports.values() for name in names}
 
 
-@rule("LCH201", "variable-not-a-truth-word", error="*")
+@rule("LCH201", error="*")
 def variable_not_a_truth_word(variables: Variables) -> Iterator[Hit]:
 	"""A switch in the environment that is no word for true or false.
 
@@ -84,7 +82,7 @@ def knowledge_reads(variables: Variables, name: str) -> bool:
 	return bool(knowledge.for_release(variables.targets.accelerate).read_from_environment(name))
 
 
-@rule("LCH202", "unknown-precision-variable", error="*")
+@rule("LCH202", error="*")
 def unknown_precision_variable(variables: Variables) -> Iterator[Hit]:
 	"""`ACCELERATE_MIXED_PRECISION` is none of the precisions.
 
@@ -98,7 +96,7 @@ def unknown_precision_variable(variables: Variables) -> Iterator[Hit]:
 		yield Hit(variables.at("ACCELERATE_MIXED_PRECISION"), f"{text}{did_you_mean(closest(value, choices))}")
 
 
-@rule("LCH203", "variable-is-overwritten", warning="*")
+@rule("LCH203", warning="*")
 def variable_is_overwritten(variables: Variables, launch: Launch) -> Iterator[Hit]:
 	"""A variable that `accelerate launch` sets itself, to another value.
 
@@ -120,7 +118,7 @@ def variable_is_overwritten(variables: Variables, launch: Launch) -> Iterator[Hi
 			yield Hit(variables.at(name), f"{text}; give it as an option or in the config", severity=severity)
 
 
-@rule("LCH204", "address-in-the-environment", warning="*")
+@rule("LCH204", warning="*")
 def address_in_the_environment(variables: Variables, elastic: Launch) -> Iterator[Hit]:
 	"""`MASTER_ADDR` and `MASTER_PORT` under `accelerate launch`, which does not read them.
 

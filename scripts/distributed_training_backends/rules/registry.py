@@ -118,7 +118,6 @@ RULES: dict[str, Rule] = {}
 
 def rule(
 	code: str,
-	name: str = "",
 	*,
 	error: str | None = None,
 	warning: str | None = None,
@@ -126,7 +125,7 @@ def rule(
 	of: Library | None = None,
 	links: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Iterator[Hit]]], Callable[..., Iterator[Hit]]]:
-	"""Register a rule, under the function's name if it has no other. `error`, `warning` and `info` say for which
+	"""Register a rule under the name of its function. `error`, `warning` and `info` say for which
 	releases of the library `of` (or of the family's) it is what: "*" for all, "1.6.0..", "..0.33.0", "1.4.0..1.8.1",
 	or several joined with a comma; the heavier one wins."""
 	spans = ((Severity.ERROR, error), (Severity.WARNING, warning), (Severity.INFO, info))
@@ -137,7 +136,7 @@ def rule(
 			raise ValueError(f"{code} is registered already, has no severity, or is of an unknown family")
 		inputs = check.__code__.co_varnames[: check.__code__.co_argcount]
 		library = of or LIBRARIES.get(code[:3], "accelerate")
-		RULES[code] = Rule(code, name or check.__name__.replace("_", "-"), check, inputs, severities, library, links)
+		RULES[code] = Rule(code, check.__name__.replace("_", "-"), check, inputs, severities, library, links)
 		return check
 
 	return register

@@ -73,13 +73,9 @@ def _places(word: str) -> dict[str, int]:
 	return found
 
 
-def edit_distance(one: str, other: str) -> int:
-	"""Count the single-letter steps from one word to the other (optimal string alignment)."""
-	return _distance(_places(one), len(one), other) if one else len(other)
-
-
 def _distance(places: dict[str, int], length: int, other: str) -> int:
-	"""The same, for a word by the places of its letters. A whole column of the table of distances is one integer, whose
+	"""Count the single-letter steps from one word to another (optimal string alignment), the first one given by the
+	places of its letters. A whole column of the table of distances is one integer, whose
 	bits say where it rises and falls (Hyyrö, "A bit-vector algorithm for computing Levenshtein and Damerau edit
 	distances", 2003)."""
 	full, last = (1 << length) - 1, 1 << (length - 1)

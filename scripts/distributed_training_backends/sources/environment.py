@@ -1,7 +1,5 @@
 """Environment variables: lines `NAME=value` or `export NAME=value`, and the config that `accelerate env` prints."""
 
-from __future__ import annotations
-
 import re
 
 from ..model import Extent, Pointer

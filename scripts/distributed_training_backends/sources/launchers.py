@@ -1,7 +1,5 @@
 """Launch commands in a text: which commands of a shell script, or of the blocks of a page, start a training."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice

@@ -7,8 +7,6 @@ that only one process comes there, `conditional` that the script asks first what
 `shapes` are those of the arguments of `prepare`.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

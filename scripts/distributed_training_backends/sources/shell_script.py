@@ -4,8 +4,6 @@ A variable that is set inside a branch, a loop or a function is known there only
 a function sets again is open from its beginning.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator
