@@ -57,9 +57,11 @@ def judge(units: Sequence[Unit], options: Options) -> Iterator[FileReport]:
 	"""Judge what was given together. A file that another one names is reported in its own place."""
 	given = {unit.document.path: unit.document for unit in units}
 	named = {unit.companion.path: unit for unit in units if unit.companion}
+	companions = (unit.companion for path, unit in named.items() if unit.companion and path not in given)
+	beside = (*given.values(), *companions)
 	found: dict[str, list[Finding]] = {path: [] for path in (*given, *named)}
 	for unit in units:
-		for finding in unit_findings(unit, options, tuple(given.values())) if unit.alone else ():
+		for finding in unit_findings(unit, options, beside) if unit.alone else ():
 			path = finding.place.path
 			# to its author the file is what it looks like, and is mended as such
 			foreign = unit.companion is not None and path != unit.document.path and path in given

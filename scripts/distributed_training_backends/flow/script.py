@@ -105,6 +105,7 @@ class Script:
 		self.document, self.targets, self.context, self.launch = document, targets, context, launch
 		self.exported = exported or {}
 		self.release = targets.accelerate
+		self.deepspeed_file: Document | None = None
 
 	@property
 	def launched(self) -> bool:
@@ -164,7 +165,11 @@ def script_of(document: Document, beside: Sequence[Document], targets: Targets, 
 	if len({one.kind for one in launchers}) == len(launchers) > 0:
 		run = run_of([*launchers, *environment], targets.accelerate, context)
 		if run is not None:
-			return Script(document, targets, context, run.launch, variables(run, arguments(run)))
+			script = Script(document, targets, context, run.launch, variables(run, arguments(run)))
+			files = [one for one in beside if one.kind == "deepspeed"]
+			named = run.launch.route == "deepspeed" and run.launch.value("deepspeed_config_file") is not None
+			script.deepspeed_file = files[0] if named and len(files) == 1 else None
+			return script
 	return Script(document, targets, context)
 
 

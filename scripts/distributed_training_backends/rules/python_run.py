@@ -5,13 +5,14 @@ from typing import Any
 
 from ..flow.script import Call, Script, plain
 from ..model import Severity
-from ..sources.document import OPEN
+from ..sources.document import OPEN, At
 from ..sources.python_values import Made
 from ..versions import in_span
 from .python_tables import weighed
 from .python_values import written
 from .registry import Hit, rule
 
+ACCUMULATION = "gradient_accumulation_steps"
 DDP = "DistributedDataParallelKwargs"
 HALF_HANDLERS = frozenset({"GradientAccumulationPlugin", "TorchDynamoPlugin"})
 RECIPES = frozenset({"AORecipeKwargs", "FP8RecipeKwargs", "MSAMPRecipeKwargs", "TERecipeKwargs"})
@@ -215,3 +216,32 @@ def is_fsdp2(script: Script) -> bool:
 	if plugin is None:
 		return bool(script.launch and str(script.launch.value("fsdp_version")) == "2")
 	return bool(plugin.field("fsdp_version").value == 2)
+
+
+@rule("PYS034", warning="*")
+def accumulation_of_deepspeed_wins(script: Script) -> Iterator[Hit]:
+	"""`gradient_accumulation_steps` of the DeepSpeed settings and of `Accelerator` differ.
+
+	Whoever passes a number to `DeepSpeedPlugin`, in `hf_ds_config` or in the DeepSpeed file, gets that one: the engine
+	accumulates so often, and since 1.8.0 Accelerate takes it over in `prepare`. Write "auto" there to have the
+	argument count. Source: 1.15.0, accelerator.py, `Accelerator._prepare_deepspeed`.
+	"""
+	for call in script.of("Accelerator"):
+		there = deepspeed_accumulation(call)
+		steps = there.document.get(*there.pointer) if there else None
+		value, set_to = call.given.get(ACCUMULATION), call.launcher_sets(ACCUMULATION)
+		if there and set_to is None and type(steps) is type(value) is int and steps != value:
+			text = f"{ACCUMULATION}={value} has no effect: DeepSpeed's settings say {steps}, which wins"
+			yield Hit(call.at(ACCUMULATION), text, related=(there,))
+
+
+def deepspeed_accumulation(accelerator: Call) -> At | None:
+	"""Where the plugin of an `Accelerator`, or the DeepSpeed file of the run, says how many steps are accumulated."""
+	file, value = accelerator.script.deepspeed_file, accelerator.given.get("deepspeed_plugin")
+	plugin = accelerator.script.made_by(value)
+	if plugin is None:
+		free = value is None and "deepspeed_plugins" not in accelerator.given
+		return file.value(ACCUMULATION) if file is not None and free else None
+	at = plugin.at("hf_ds_config" if "hf_ds_config" in plugin.given else ACCUMULATION)
+	inner = at.pointer[-1] == "hf_ds_config"
+	return At(at.document, (*at.pointer, ACCUMULATION), "value") if inner else at
