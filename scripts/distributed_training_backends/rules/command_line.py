@@ -70,6 +70,8 @@ def instead_of(flag: str, release: str) -> tuple[str, str]:
 		return f"; it exists {describe(first if newer else None, None if newer else last)}", ""
 	style = [known for known in flags if known.startswith("--") and ("-" in flag[2:] or "-" not in known[2:])]
 	near = closest(flag, style) if flag.startswith("--") else None
+	longer = [known for known in style if known.startswith(flag)]  # accelerate takes no abbreviations
+	near = near or (longer[0] if len(longer) == 1 and len(flag) > len("--x") else None)
 	return did_you_mean(near) or "; options of the training script belong behind its name", near or ""
 
 
