@@ -6,6 +6,7 @@ import pytest
 from tests.tables import table
 
 from distributed_training_backends import api
+from distributed_training_backends.fix import apply
 from distributed_training_backends.flow.command import command_line
 from distributed_training_backends.flow.launch import launch_of
 from distributed_training_backends.model import Context
@@ -65,7 +66,26 @@ RUN $N
 
 A=(1 2)
 RUN "${A[@]}" $(nproc) `nproc` *.py
-=> accelerate|?|?|?|?
+=> accelerate|1|2|?|?|?
+
+A=(1 "b c"  # d
+  --x=$N)
+A+=(e)
+RUN "${A[@]}" ${A[@]} $A "${A[@]:1}"
+=> accelerate|1|b c|--x|?|e|1|b|c|--x|?|e|1|?
+
+A=()
+RUN "${A[@]}" "${A[*]}" a
+if x; then A+=('' 1); RUN "${A[@]}"; fi
+RUN "${A[@]}"
+=> accelerate||a
+=> accelerate||1
+=> accelerate|?
+
+A=(1); A+=2; RUN "${A[@]}"
+A=(1; 2); RUN "${A[@]}"
+=> accelerate|?
+=> accelerate|?
 
 A=1; A+=2; RUN $A
 => accelerate|12
@@ -153,6 +173,64 @@ def test_what_an_open_word_may_be(words: str, script: str | None, given: list[st
 def test_rules_say_nothing_of_a_value_that_is_open() -> None:
 	report = api.validate_paths([], OPTIONS, launch=f"{RUN} --num_machines 2 --num_processes $N --machine_rank $R t.py")
 	assert [one.code for one in report.files[0].findings if one.severity.value != "info"] == []
+
+
+# What the shell of the job fills in is the same for all tasks of srun; a shell of each task tells them apart
+FILLED = r"""
+RUN --machine_rank $SLURM_PROCID t.py
+=> $SLURM_PROCID
+
+env A=1 RUN --machine_rank="${SLURM_NODEID}" --main_process_ip $(hostname) t.py
+=> ${SLURM_NODEID}
+
+bash -c "RUN --machine_rank $SLURM_PROCID t.py"
+=> $SLURM_PROCID
+
+sh -c 'RUN --machine_rank $R t.py'
+=> $R
+
+-n 2 torchrun --node_rank $R --local_addr `hostname` t.py
+=> $R
+=> `hostname`
+
+bash -c 'RUN --machine_rank $SLURM_PROCID t.py'
+
+bash -c "RUN --machine_rank \$SLURM_PROCID t.py"
+
+bash -c "$C"
+
+-N 1 RUN --machine_rank $SLURM_PROCID t.py
+
+RUN --machine_rank $SLURM_PROCID --rdzv_backend c10d t.py
+
+RUN --machine_rank $SLURMD_NODENAME t.py; for SLURMD_NODENAME in a b; do x; done
+
+f; f() { RUN --machine_rank $SLURM_PROCID t.py; }"""
+
+
+@pytest.mark.parametrize("block", FILLED.strip().split("\n\n"))
+def test_ranks_that_are_filled_in_before_srun(block: str) -> None:
+	line, *expected = block.replace("RUN ", f"{RUN} ").split("\n=> ")
+	text = f"export R=$SLURM_NODEID\nC='{RUN} --machine_rank $SLURM_PROCID t.py'\nsrun {line}\n"
+	for script, there in ((text, expected), (text.replace("srun ", "nohup "), [])):
+		(file,) = api.validate_text(script, OPTIONS, "run.sh").files
+		found = [script[slice(*one.place.extent)] for one in file.findings if one.code == "LCH119"]
+		assert [word.rpartition("=")[2].strip('"') for word in found] == there
+
+
+@table("""path, start, found
+run.sh, "", 1
+job, "#!/bin/sh\\n", 1
+run.cmd, "", 0
+README.md, "```sh\\n", 0""")
+def test_line_ends_of_windows_are_told_once_and_mended(path: str, start: str, found: int) -> None:
+	text = f"{start}{RUN} --cpu \\\n  t.py\n{RUN} --cpu u.py\n".replace("\n", "\r\n")
+	report = api.validate_text(text, OPTIONS, path)
+	hits = [one for file in report.files for one in file.findings if one.severity.value != "info"]
+	assert [(one.code, one.severity.value) for one in hits] == [("LCH118", "warning")] * found
+	for fix in [one.fix for one in hits]:
+		assert fix is not None
+		assert apply(text, [fix]).text == text.replace("\r\n", "\n")
 
 
 def findings(text: str, **files: str) -> set[tuple[str, str]]:

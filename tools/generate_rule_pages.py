@@ -41,7 +41,7 @@ def run_example(example: Example) -> tuple[int, str]:
 		try:
 			for name, text in example.files:
 				Path(name).parent.mkdir(parents=True, exist_ok=True)
-				Path(name).write_text(text, encoding="utf-8")
+				Path(name).write_text(text.replace("␍", "\r"), encoding="utf-8")
 			output = io.StringIO()
 			with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
 				status = cli.main(example.command)

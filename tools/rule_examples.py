@@ -9,10 +9,11 @@
     ### good
     …
 
-The first fence of an example is the file that is judged, with its name (one of NAMES where none stands) and
-the options of the command line; further ones are companions. `bad` raises the code, `good` nothing above info, and
-both may have a title. That is what one writes; `tools/generate_rule_pages.py --write` puts what is printed below a bad
-example. A good example that is the first one of a rule above it becomes "As in FSD003.", which one may write as well.
+The first fence of an example is the file that is judged, with its name (one of NAMES where none stands) and the
+options of the command line; further ones are companions; ␍ stands for a carriage return. `bad` raises the code,
+`good` nothing above info, and both may have a title. That is what one writes; `tools/generate_rule_pages.py --write`
+puts what is printed below a bad example. A good example that is the first one of a rule above it becomes "As in
+FSD003.", which one may write as well.
 """
 
 import re

@@ -55,12 +55,14 @@ def run_inputs(
 	accelerate: the config. launch: the merged launch, whatever its route; fsdp, megatron, deepspeed_launch, tpu,
 	simple and multi_device: the same, where that is the route. elastic: the same, where torchrun's code starts the
 	workers. sagemaker: the config, where it is one for SageMaker. commanded: the launch, where there are both.
-	command: the command line of accelerate; runner: a command of another launcher. variables: those set for it.
+	started: the command; command: the command line of accelerate; runner: a command of another launcher. variables:
+	those set for it.
 	"""
 	config = document if document.kind == "accelerate" else None
 	line = command or (document if config is None else None)
 	inputs: dict[str, Any] = {"accelerate": config}
 	if line is not None:
+		inputs["started"] = line
 		inputs["variables"] = Variables(line, ("environment",), targets) if line.data["environment"] else None
 		if line.data["launcher"] != "accelerate":
 			return {**inputs, "runner": line}

@@ -15,7 +15,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
 	"cross_file": ("deepspeed_launch", "absent_file"),
 	"packages": ("absent",),
 	"command_line": ("command",),
-	"command_run": ("command", "runner"),
+	"command_run": ("command", "runner", "started"),
 	"environment": ("variables",),
 	"lone_text": ("lone",),
 	"launch_counts": ("launch",),

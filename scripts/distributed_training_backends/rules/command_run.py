@@ -1,5 +1,6 @@
 """XCF and LCH rules about a command together with a file, a job, or another launcher."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ from ..flow.launch import BLOCKS, Launch, block_entries
 from ..knowledge import accelerate as knowledge
 from ..sources.document import OPEN, Document
 from .cross_file import OVERRULED, PRECISION, file_of
-from .registry import Hit, rule
+from .registry import Hit, Operation, Repair, rule
 from .suggest import shown
 
 TORCHRUN = {name.replace("-", "_") for name in knowledge.TORCHRUN_OPTIONS} | {"nproc_per_node", "standalone", "help"}
@@ -199,3 +200,45 @@ def secret_on_the_command_line(command: CommandLine) -> Iterator[Hit]:
 	given = command.given.get("aws_secret_access_key")
 	if given is not None and given.value is not OPEN:
 		yield Hit(command.at(given.flag), "a secret on the command line can be read by every user of the machine")
+
+
+MOST_ENDS = 1_000  # line ends that a fix changes
+
+
+@rule("LCH118", warning="*")
+def crlf_line_ends(started: Document) -> Iterator[Hit]:
+	"""A shell script whose lines end in CRLF, as git on Windows may check them out.
+
+	bash takes the carriage return as a part of the last word, so that `train.py` is not found and `bf16` is no choice;
+	and a backslash before it continues no line, so that what follows is lost. Commands are judged as with LF ends.
+	Source: the Bash reference manual, "Shell Operation", "Escape Character".
+	"""
+	for defect in started.defects:
+		if defect.name == "crlf":
+			ends = [found.start() for found in re.finditer("\r\n", started.text)]
+			steps = tuple(Operation("text", (), "", extent=(end, end + 1)) for end in ends)
+			text = (
+				"lines end in CRLF: bash takes the carriage return as a part of the last word, also behind a backslash"
+			)
+			repair = Repair("write LF line ends", steps) if len(ends) <= MOST_ENDS else None
+			yield Hit(started.stretch(defect.extent), f"{text}; write LF line ends", repair)
+
+
+@rule("LCH119", warning="*")
+def rank_filled_in_once(started: Document) -> Iterator[Hit]:
+	"""A rank from a variable such as `SLURM_PROCID`, which the job's own shell fills in before srun starts the tasks.
+
+	That shell runs once, on the first node, so that every task gets its rank: 0. A shell of each task has to fill it
+	in: `srun bash -c '…'` in single quotes, or a script of its own. No rank is read where the tasks meet by c10d.
+	Source: Slurm's manual, srun, "OUTPUT ENVIRONMENT VARIABLES"; the Bash reference manual, "Shell Expansions".
+	"""
+	prefix, job = " ".join(started.data["prefix"]), started.data["scheduler"]
+	alone = re.search(r"(?<!\S)(?:-[Nn] ?|--(?:nodes|ntasks)[= ])1(?!\S)", prefix)
+	unread = any(re.search(r"(?:^|=)(?:c10d|etcd)", str(token)) for token in started.data["tokens"])
+	if alone or unread or "1" in (job.get("nodes"), job.get("ntasks")):
+		return
+	for defect in started.defects:
+		if defect.name == "filled-once":
+			text = f"{defect.detail} is filled in once, before srun starts the tasks, and is the same in each"
+			hint = f"write srun bash -c '… {defect.detail} …', in single quotes"
+			yield Hit(started.stretch(defect.extent), f"{text}; {hint}")

@@ -9,7 +9,7 @@ from ..model import Extent
 from .command import Word, launch_document
 from .document import OPEN, Defect, Document
 from .fragment import MAX_BLOCKS, fences
-from .shell import HOLE, Text, Token
+from .shell import HOLE, ITEM, Text, Token
 from .shell_script import Command, Script, Variable
 
 NAMES = re.compile(r"accelerate|torchrun|deepspeed|torch\.distributed")
@@ -38,6 +38,10 @@ PROGRAMS = {
 SBATCH = re.compile(r"^#SBATCH[ \t]+(?:--([\w-]+)|-([NncG]))(?:[ \t]*=?[ \t]*)([^\s#]*)", re.MULTILINE)
 SHORT = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "G": "gpus"}
 FLAWS = {"cut": "cut-by-comment", "unclosed": "unclosed-quote", "blank": "blank-after-continuation"}
+# What differs from task to task, and what takes it
+PER_TASK = re.compile(r"(?:\$[{(]?|`)(SLURM_PROCID|SLURM_NODEID|SLURM_LOCALID|SLURMD_NODENAME|hostname)\b[})`]?")
+OF_A_TASK = re.compile(r"-?-[\w-]*rank|--local[_-]addr")
+Spots = frozenset[int]
 Job = dict[str, tuple[Word, Word]]
 MAX_OUTER = 50  # words around a command line that is handed to another shell
 NO_WORD = Token("word", Text("-c", ()), Extent(0, 0))
@@ -55,8 +59,13 @@ def launch_documents(path: str, text: str) -> list[Document]:
 	"""The launch commands of a script, or of the fenced blocks of a page, at most MAX_BLOCKS."""
 	if not NAMES.search(text):
 		return []
-	stretches = [Extent(0, len(text))] if is_script(path, text) else list(fences(text)) or [Extent(0, len(text))]
-	return list(islice(_documents(path, text, stretches), MAX_BLOCKS))
+	scripted = is_script(path, text)
+	stretches = [Extent(0, len(text))] if scripted else list(fences(text)) or [Extent(0, len(text))]
+	found = list(islice(_documents(path, text, stretches), MAX_BLOCKS))
+	if found and scripted and "\r\n" in text and not path.endswith(".cmd"):
+		end = max(text.find("\r\n", found[0].begin), text.find("\r\n"))
+		found[0] = found[0].with_defects(Defect("crlf", Extent(text.rfind("\n", 0, end) + 1, end)))
+	return found
 
 
 def is_script(path: str, text: str) -> bool:
@@ -69,24 +78,30 @@ def _documents(path: str, text: str, stretches: Sequence[Extent]) -> Iterator[Do
 	for start, end in stretches:
 		script = Script(Text(text[start:end], range(start, end)))
 		for command in script.commands():
-			for found, inside, outer in launches(command, script, ()):
-				yield document_of(path, text, found, inside, outer, job)
+			for found, inside, outer, task in launches(command, script, ()):
+				made = document_of(path, text, found, inside, outer, job)
+				yield made.with_defects(*filled_once(text, inside.words, found, task))
 
 
 def launches(
-	command: Command, script: Script, outer: tuple[Token, ...]
-) -> Iterator[tuple[Found, Command, tuple[Token, ...]]]:
-	"""The launcher of a command, or those in a command line that it hands to another shell; with the words outside."""
+	command: Command, script: Script, outer: tuple[Token, ...], task: Spots | None = None
+) -> Iterator[tuple[Found, Command, tuple[Token, ...], Spots | None]]:
+	"""The launcher of a command, or those in a command line that it hands to another shell.
+
+	With them come the words outside, and where that stands which srun hands to the shell of each task, if it does.
+	"""
 	found = find(command.words)
 	if found is not None:
-		yield found, command, outer
+		yield found, command, outer, task
 	elif len(outer) <= MAX_OUTER:
 		for index, text in command_lines(command.words):
 			around = (*outer, *command.words[:index][:MAX_OUTER], NO_WORD)
 			inner = Script(text, script.scopes, script.exported)
+			if task is None and by_srun(command.words[:index]):
+				task = frozenset(spot for char, spot in zip(*text, strict=False) if char != HOLE)
 			for inside in inner.commands():
 				own = {**command.own, **inside.own}
-				yield from launches(inside._replace(own=own), inner, around)
+				yield from launches(inside._replace(own=own), inner, around, task)
 
 
 def command_lines(words: Sequence[Token]) -> Iterator[tuple[int, Text]]:
@@ -157,6 +172,25 @@ def document_of(path: str, text: str, found: Found, command: Command, outer: Seq
 	return document.with_defects(*(Defect(FLAWS[flaw.kind], flaw.extent) for flaw in flaws))
 
 
+def by_srun(words: Sequence[Token]) -> bool:
+	return any(_base(word.text.chars) == "srun" for word in words)
+
+
+def filled_once(text: str, words: Sequence[Token], found: Found, task: Spots | None) -> Iterator[Defect]:
+	"""Ranks that the shell fills in before srun starts the tasks, so that they are the same in each."""
+	if task is None and not by_srun(words[: found.first]):
+		return
+	before = ""
+	for word in words[found.rest :]:
+		flag, mark, _ = word.text.chars.partition("=")
+		for char, spot in zip(*word.text, strict=False) if OF_A_TASK.fullmatch(flag if mark else before) else ():
+			named = PER_TASK.match(text, spot) if char == HOLE and spot not in (task or ()) else None
+			if named and not re.search(rf"(?<![\w$]){named[1]}(?:=| in\b)", text):
+				inside = word.extent.start <= spot <= word.extent.end
+				yield Defect("filled-once", Extent(spot, named.end()) if inside else word.extent, named[0])
+		before = flag
+
+
 def parts(token: Token) -> Iterator[Word]:
 	"""A word of the command; of `--name=$VALUE` the name is known, and comes apart from the value."""
 	chars, extent = token.text.chars, token.extent
@@ -174,7 +208,7 @@ def parts(token: Token) -> Iterator[Word]:
 
 def words_of(variable: Variable) -> tuple[Word, Word]:
 	value = variable.value.chars
-	return Word("", variable.name), Word(OPEN if HOLE in value else value, variable.place)
+	return Word("", variable.name), Word(OPEN if HOLE in value or ITEM in value else value, variable.place)
 
 
 def env_words(words: Sequence[Token]) -> dict[str, Variable]:

@@ -1,7 +1,8 @@
 """The words of a shell script, without running it: bash's own lexical rules, in linear time.
 
 Every character carries where it comes from, so that a word that a variable put into a command still has a place.
-A character that only the shell can fill in is HOLE. Source: the Bash reference manual, "Shell Operation".
+A character that only the shell can fill in is HOLE; an array is its items, with ITEM behind each. Source: the Bash
+reference manual, "Shell Operation".
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import NamedTuple
 from ..model import Extent
 
 HOLE = "\0"  # never in a decoded text: a file with it is refused as binary
+ITEM = "\1"
 PLAIN = re.compile(r"[^\s\\'\"`$#;&|<>()*?\[\]{}~!]+")
 PLACEHOLDER = re.compile(r"<[A-Za-z][\w .-]{0,80}>|\{[A-Za-z_][\w.-]{0,80}\}")  # what a page leaves to its readers
 OPERATOR = re.compile(r"\r\n|\n|\r|;;&|;;|;&|;|&&|\|\||\|&|\||&(?!>)|\(|\)")
@@ -22,6 +24,7 @@ ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[[^\]\n]*\])?\+?=")
 CONTINUED = re.compile(r"\\(?:\r\n|\n|\r)")
 GOES_ON = re.compile(r"(?:\s|#[^\r\n]*[\r\n])*-")
 COMMENT = re.compile(r"#[^\r\n]*")
+VARIABLE = re.compile(r"([A-Za-z_]\w*)(\[[@*]\])?")
 OPENERS = {"(": ")", "{": "}"}
 GLOB = "*?["
 
@@ -56,9 +59,9 @@ Lookup = Callable[[str], "Text | None"]
 class Lexer:
 	"""Reads tokens; variables are asked for at the moment they stand in a word, so that a caller may set them."""
 
-	def __init__(self, source: Text, lookup: Lookup) -> None:
+	def __init__(self, source: Text, lookup: Lookup, in_array: bool = False) -> None:
 		self.chars, self.spots = source.chars, source.spots
-		self.lookup = lookup
+		self.lookup, self.in_array = lookup, in_array
 		self.position = 0
 		self.heredocs: list[tuple[str, bool]] = []
 		self.inner: list[Extent] = []  # the commands inside `$( )`, to be read on their own
@@ -169,12 +172,12 @@ class Lexer:
 	def _word(self) -> Iterator[Token]:
 		"""Read one word, which may come to several, or to none, by the variables in it."""
 		start = self.position
-		assigned = ASSIGNMENT.match(self.chars, start)
+		assigned = None if self.in_array else ASSIGNMENT.match(self.chars, start)
 		builder = _Builder(split=assigned is None)
 		if assigned and self.chars.startswith("(", assigned.end()):
 			builder.add(self.part(start, assigned.end()))
 			self.position = self.closing(assigned.end())
-			builder.hole(start)
+			self._items(builder, assigned.end())
 		while self.position < len(self.chars) and (self._in_word() or PLACEHOLDER.match(self.chars, self.position)):
 			self._piece(builder)
 		if self.position == start:  # nothing that could be read as part of a word
@@ -184,6 +187,16 @@ class Lexer:
 		yield from (self._token(text, extent, builder, assigned) for text in builder.words())
 		if builder.unclosed:
 			yield Token("unclosed", self.part(start, start + 1), self.place(start, start + 1))
+
+	def _items(self, builder: _Builder, start: int) -> None:
+		"""Put the items of an array in brackets, or a hole for what is none."""
+		items = list(Lexer(self.part(start + 1, self.position - 1), self.lookup, in_array=True).tokens())
+		words = [item for item in items if item.kind != "comment" and item.text.chars != "\n"]
+		if any(word.kind != "word" for word in words):
+			builder.hole(self.spots[start])
+			words = []
+		for _, text, extent, _ in words:
+			builder.add(Text(text.chars + ITEM, (*text.spots, extent.end)))
 
 	def _token(self, text: Text, extent: Extent, builder: _Builder, assigned: object) -> Token:
 		whole = not builder.parted
@@ -199,7 +212,7 @@ class Lexer:
 		here, char = self.position, self.chars[self.position]
 		if found := PLACEHOLDER.match(self.chars, here):
 			self.position = found.end()
-			builder.hole(here)
+			builder.hole(self.spots[here])
 		elif found := PLAIN.match(self.chars, here):
 			self.position = found.end()
 			builder.add(self.part(here, self.position))
@@ -262,33 +275,48 @@ class Lexer:
 		if self.chars[here] == "`":
 			end = self.chars.find("`", here + 1)
 			self.position = len(self.chars) if end < 0 else end + 1
-			builder.hole(here)
+			builder.hole(self.spots[here])
 		elif following == "'" and not quoted:
 			self._single(builder, here + 2)
 		elif following in OPENERS:
 			self.position = self.closing(here + 1)
 			if following == "(" and not self.chars.startswith("((", here + 1):
 				self.inner.append(Extent(here + 2, self.position - 1))
-			name = self.chars[here + 2 : self.position - 1] if following == "{" else ""
-			self._put(builder, name if NAME.fullmatch(name) else "", here, quoted)
+			inside = self.chars[here + 2 : self.position - 1] if following == "{" else ""
+			self._put(builder, VARIABLE.fullmatch(inside), here, quoted)
 		elif found := NAME.match(self.chars, here + 1):
 			self.position = found.end()
-			self._put(builder, found.group(), here, quoted)
+			self._put(builder, VARIABLE.match(found.group()), here, quoted)
 		elif following and following in "@*#?$!-0123456789":
 			self.position = here + 2
-			builder.hole(here)
+			builder.hole(self.spots[here])
 		else:
 			self.position = here + 1
 			builder.add(self.part(here, here + 1))
 
-	def _put(self, builder: _Builder, name: str, here: int, quoted: bool) -> None:
-		value = self.lookup(name) if name else None
+	def _put(self, builder: _Builder, found: re.Match[str] | None, here: int, quoted: bool) -> None:
+		value = self.lookup(found[1]) if found else None
+		whole = found and found[2]
 		if value is None:
-			builder.hole(here)
+			builder.hole(self.spots[here])
+		elif whole == "[@]" and quoted and builder.split and value.chars[-1:] in ("", ITEM):
+			builder.add_items(value)
 		elif quoted or not builder.split:
-			builder.add(value)
+			builder.add(joined(value) if whole else first(value))
 		else:
-			builder.add_split(value)
+			builder.add_split(joined(value) if whole else first(value))
+
+
+def joined(value: Text) -> Text:
+	"""The items of an array as one text, with a blank between two."""
+	chars = value.chars.removesuffix(ITEM).replace(ITEM, " ")
+	return Text(chars, value.spots[: len(chars)])
+
+
+def first(value: Text) -> Text:
+	"""What an array is by its name alone: its first item."""
+	chars = value.chars.partition(ITEM)[0]
+	return Text(chars, value.spots[: len(chars)])
 
 
 class _Builder:
@@ -299,7 +327,7 @@ class _Builder:
 		self.done: list[Text] = []
 		self.chars: list[str] = []
 		self.spots: list[int] = []
-		self.quoted = self.unclosed = self.glob = self.parted = self.began = False
+		self.quoted = self.unclosed = self.glob = self.parted = self.began = self.gone = False
 
 	def add(self, text: Text) -> None:
 		self.began = True
@@ -319,6 +347,13 @@ class _Builder:
 		self._add_part(value, end, len(value.chars))
 		self.parted = True
 
+	def add_items(self, value: Text) -> None:
+		for number, found in enumerate(re.finditer(f"([^{ITEM}]*){ITEM}", value.chars)):
+			if number:
+				self._finish()
+			self.add(Text(found[1], value.spots[slice(*found.span(1))]))
+		self.parted, self.gone = True, not value.chars
+
 	def _add_part(self, value: Text, start: int, end: int) -> None:
 		if end > start:
 			self.add(Text(value.chars[start:end], value.spots[start:end]))
@@ -334,5 +369,5 @@ class _Builder:
 			self.hole(self.spots[-1] if self.spots else 0)
 		self._finish()
 		if not self.done and (self.quoted or self.began):
-			return [Text("", ())] if self.quoted else []
+			return [Text("", ())] if self.quoted and not self.gone else []
 		return self.done

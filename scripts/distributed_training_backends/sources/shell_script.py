@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..model import Extent
-from .shell import HOLE, NAME, Lexer, Text, Token
+from .shell import HOLE, ITEM, NAME, Lexer, Text, Token
 
 OPENING = {"if": "if", "case": "if", "for": "loop", "while": "loop", "until": "loop", "select": "loop", "{": "group"}
 CLOSING = ("fi", "done", "esac", "}")
@@ -46,6 +46,11 @@ class Command(NamedTuple):
 	flaw: Token | None = None
 
 
+def array(value: Text) -> bool | None:
+	"""Tell whether a value is an array; None of nothing, which may become one."""
+	return value.chars.endswith(ITEM) if value.chars else None
+
+
 class Scope(NamedTuple):
 	"""A block of the script. Names whose value is None are open."""
 
@@ -67,7 +72,7 @@ class Script:
 
 	def lookup(self, name: str) -> Text | None:
 		found = self.find(name)
-		if found is None or found.value.chars == HOLE:
+		if found is None or found.value is UNKNOWN:
 			return None
 		self.expanded += len(found.value.chars)
 		return found.value if self.expanded <= MAX_EXPANDED else None
@@ -165,7 +170,7 @@ class Script:
 		text = Text(value, token.text.spots[skipped:])
 		bare = re.split(r"[\[+]", name)[0]
 		known = self.find(bare)
-		if name.endswith("+") and known is not None:
+		if name == f"{bare}+" and known is not None and array(known.value) in (array(text), None):
 			text = Text(known.value.chars + value, (*known.value.spots, *text.spots))
 		elif name != bare:
 			text = UNKNOWN
