@@ -1,10 +1,11 @@
 """Tables extracted from releases, signatures of failures and large cases of tests: text, kept packed as NAME.gz.
 
-    gzip -cd scripts/distributed_training_backends/data/deepspeed.json.gz
+    python tools/packed.py show signatures.json > edited.json
     python tools/packed.py signatures.json < edited.json
     python tools/packed.py tests/cases/liveness.yaml < edited.yaml
 
-The first line shows one, the second packs a table that was edited, the third any other file. What counts is the text:
+The first line shows a table, one fact on each line, the second packs what was edited, the third any other file.
+A table is packed without white space, and some by column, so that like stands by like. What counts is the content:
 another zlib may pack it into other bytes, so files are compared unpacked, and one that says the same is not written.
 """
 
@@ -14,16 +15,23 @@ import json
 import sys
 import zlib
 from pathlib import Path
+from typing import Any
 
-from extraction import dump
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "scripts")]
 
-DATA = Path(__file__).parent.parent / "scripts/distributed_training_backends/data"
+from distributed_training_backends.resources import BY_COLUMN, by_row
+from extraction import compact, dump
+
+DATA = ROOT / "scripts/distributed_training_backends/data"
 GZIP = 31  # for zlib: a header of gzip, which then holds neither a name nor a time
+PARTS_BY_COLUMN = {"signatures.json.gz": ("signatures", "repaired")}
 
 
 def text_of(name: str) -> str:
-	"""The text of a table: "deepspeed.json"."""
-	return unpacked(_path(name))
+	"""The text of a table, "deepspeed.json", or of another file as one edits it."""
+	plain = unpacked(_path(name))
+	return dump(by_row(json.loads(plain))) if name.endswith(".json") and plain.startswith("{") else plain
 
 
 def unpacked(path: Path) -> str:
@@ -37,10 +45,29 @@ def save(name: str, text: str) -> str:
 
 def pack(path: Path, text: str) -> str:
 	"""Write any packed file; say how large it is."""
-	plain = text.encode("utf-8")
-	if not path.is_file() or unpacked(path) != text:
-		path.write_bytes(squeezed(plain))
-	return f"{path.name.removesuffix('.gz')}: {len(plain)} bytes, packed {path.stat().st_size}"
+	plain = stored(path, text)
+	if not path.is_file() or unpacked(path) != plain:
+		path.write_bytes(squeezed(plain.encode("utf-8")))
+	return f"{path.name.removesuffix('.gz')}: {len(plain.encode())} bytes, packed {path.stat().st_size}"
+
+
+def stored(path: Path, text: str) -> str:
+	"""What is packed: of a table its content without white space, of another file its text."""
+	if path.suffixes[-2:] != [".json", ".gz"]:
+		return text
+	content = json.loads(text)
+	parts = PARTS_BY_COLUMN.get(path.name, ())
+	columns: dict[str, Any] = {part: _columns(content[part]) for part in parts}
+	return compact({**content, **columns, BY_COLUMN: parts} if parts else content)
+
+
+def _columns(rows: dict[str, list[Any]]) -> list[Any]:
+	"""The names of rows and their columns; what only some rows have is a column as well, null where it is missing."""
+	columns: list[Any] = [list(rows), *(list(column) for column in zip(*rows.values(), strict=True))]
+	if isinstance(columns[-1][0], dict):
+		names = sorted({name for some in columns[-1] for name in some})
+		columns[-1] = {name: [some.get(name) for some in columns[-1]] for name in names}
+	return columns
 
 
 def squeezed(plain: bytes) -> bytes:
@@ -52,16 +79,15 @@ def squeezed(plain: bytes) -> bytes:
 
 
 def _path(name: str) -> Path:
-	return DATA / f"{name}.gz"
+	return Path(f"{name}.gz") if "/" in name else DATA / f"{name}.gz"
 
 
 def main() -> None:
-	"""Pack standard input as the table of that name or the file of that path; a table has a fact on each line."""
-	name = sys.argv[1]
-	if "/" in name:
-		print(pack(Path(f"{name}.gz"), sys.stdin.read()))
+	"""Show a table, or pack standard input as the table of that name or the file of that path."""
+	if sys.argv[1] == "show":
+		print(text_of(sys.argv[2].removesuffix(".gz")), end="")
 	else:
-		print(save(name, dump(json.load(sys.stdin))))
+		print(save(sys.argv[1], sys.stdin.read()))
 
 
 if __name__ == "__main__":

@@ -6,12 +6,24 @@ from os.path import dirname, isdir, isfile, join
 from typing import Any
 
 DATA = join(dirname(__file__), "data")
+BY_COLUMN = "by column"
 
 
 @cache
 def load_json(name: str) -> Any:
 	"""The content of a data file, read once. Callers share it and must not change it."""
-	return json.loads(read(join(DATA, name)))
+	return by_row(json.loads(read(join(DATA, name))))
+
+
+def by_row(content: Any) -> Any:
+	"""A table whose parts may be packed by column: names of rows, columns, and last what only some rows have."""
+	for part in content.pop(BY_COLUMN, ()):
+		names, *columns = content[part]
+		if isinstance(some := columns[-1], dict):
+			cells = zip(*some.values(), strict=True)
+			columns[-1] = [{name: one for name, one in zip(some, row, strict=True) if one is not None} for row in cells]
+		content[part] = dict(zip(names, map(list, zip(*columns, strict=True)), strict=True))
+	return content
 
 
 def read(path: str) -> bytes:
