@@ -64,6 +64,12 @@ axolotl.yml, "base_model: m\ndatasets: []\nmicro_batch_size: 2\nload_in_4bit: tr
 lf.yaml, "stage: sft\nfinetuning_type: lora\noutput_dir: o\nper_device_train_batch_size: 1\nlearning_rate: 1\n"
 tt.yaml, "model:\n  _component_: torchtune.models.llama3\noutput_dir: o\noptimizer:\n  lr: 1\n"
 a.yaml, "version: 2\nname: x\nmargin: 1\n"
+sft.yaml, "model_name_or_path: m\ndataset_name: d\nnum_processes: 4\n"
+run.yaml, "num_processes: 4\nmachine_rank: 0\nmain_process_port: 1\nlearning_rate: 1.0e-4\n"
+a.md, "It:\n```json\n{\n  \"zero_optimization\": {\"stage\": 2},\n  ...\n}\n```\n"
+a.md, "It:\n```\n{\"zero_optimization\": {…}, \"steps_per_print\": 2}\n```\n"
+-, "It:\n```json\n\"zero_optimization\": {\n  \"stage\": 2\n}\n```\n"
+a.md, "It:\n```py\nquant = dict(\n  llm_int8_threshold: 6,\n```\n"
 list.yaml, "- a\n- b\n"
 a.yaml, "only words\n"
 a.yaml, ''""")
@@ -152,6 +158,14 @@ def test_a_file_with_a_block_is_still_what_its_reader_refuses() -> None:
 	assert (script.kind, script.data) == ("deepspeed", {"zero_optimization": {"stage": 2}})
 	assert script.raw("zero_optimization", "stage") == "2"
 	assert [defect.name for defect in script.defects] == ["fragment"]  # a script is not read as a config
+
+
+def test_what_a_page_leaves_out_is_no_error() -> None:
+	block = '```json\n// ds.json\n{"zero_optimization": {"stage": %s}}\n```\n'
+	for path, stage, codes in [("a.md", 2, set()), ("a.md", 7, {"DSP010"}), ("a.sh", 2, {"DSP021"})]:
+		text = f"cat <<EOF > ds.json\n{block[7:-4] % stage}EOF\n" if path == "a.sh" else "# A page\n" + block % stage
+		(file,) = validate_text(text, Options(default_targets()), path).files
+		assert {one.code for one in file.findings if one.severity.value == "error"} == codes
 
 
 def test_the_first_block_that_is_a_config_counts() -> None:

@@ -192,13 +192,24 @@ def test_what_python_cannot_parse_is_said_with_its_line(code: str, words: str) -
 
 
 MANY = 20_000
-DEEP = ["-" * MANY + "1", "a" + ".b" * MANY, "(" * MANY, "1" + "+1" * MANY, "not " * MANY + "1", "f" + "()" * MANY]
+DEEP = ["-" * MANY + "1", "a" + ".b" * MANY, "1" + "+1" * MANY, "not " * MANY + "1", "(f" + "()\n" * MANY + ")"]
+BEFORE = ["x = y = {}", "x = 1\nif y:\n\tx = {}", "if {}:\n\tx = y", "for x in y:\n\treturn {}"]
 
 
 @pytest.mark.parametrize("code", DEEP)
-def test_deep_nesting_is_one_clear_line_or_read(code: str) -> None:
-	found = load(Raw("train.py", f"{IMPORT}x = {code}\nAccelerator(a=x)\n"), None)
-	assert isinstance(found, Document) or found.reason in ("too-deep", "python-syntax")
+@pytest.mark.parametrize("before", BEFORE)
+def test_a_statement_that_is_too_deep_is_open_and_others_are_read(code: str, before: str) -> None:
+	script = f"{IMPORT}s = '[('\n{before.format(code)}\nAccelerator(a=x, b=s)\n"
+	found = load(Raw("train.py", script), None)
+	assert isinstance(found, Document)
+	assert found.data["calls"][0]["arguments"] == {"a": OPEN, "b": "[("}
+	assert found.position(found.nodes["calls", 0].value.start)[0] == script.count("\n")
+
+
+def test_blocks_that_are_too_deep_are_one_clear_line_or_read() -> None:
+	for code in ("(" * MANY, "if a: pass\n" + "elif b: pass\n" * MANY):
+		found = load(Raw("train.py", IMPORT + code), None)
+		assert isinstance(found, Document) or found.reason in ("too-deep", "python-syntax")
 
 
 def test_names_that_multiply_are_given_up() -> None:

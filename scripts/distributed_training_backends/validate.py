@@ -16,6 +16,8 @@ from .sources.document import Document
 from .sources.limits import Unreadable
 
 LONGEST = 1_000  # code points of a message; a file may hold a name of a megabyte
+# what says that something is missing; a page may have it elsewhere
+MISSING = frozenset({"ACC004", "DSP021", "DSP050", "TRN013"})
 READERS: tuple[Consumer, ...] = ("deepspeed", "accelerate", "trainer")
 
 
@@ -152,6 +154,8 @@ def finding_of(rule: Rule, severity: Severity, hit: Hit) -> Finding:
 	document = hit.at.document
 	fix = resolved(document, hit.repair) if hit.repair is not None else None
 	related = tuple(at.document.place(at) for at in hit.related)
+	if rule.code in MISSING and any(defect.name == "page" for defect in document.defects):
+		severity = Severity.INFO
 	message = hit.message if len(hit.message) <= LONGEST else f"{hit.message[:LONGEST]}…"
 	return Finding(rule.code, rule.name, severity, message, document.place(hit.at), fix, rule.page, related)
 

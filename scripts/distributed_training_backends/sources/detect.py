@@ -35,6 +35,9 @@ SIGNS: dict[Kind, Signs] = {
 _BLOCKS = {"fp16": ("enabled", 2), "bf16": ("enabled", 2), "optimizer": ("type", 1), "scheduler": ("type", 1)}
 # the values of a key that nothing but Accelerate has: one of them says enough, whatever stands beside it
 _TYPES = r"NO|MULTI_[A-Z]+|FSDP|DEEPSPEED|MEGATRON_LM|TPU|XLA|TP"
+# keys of Accelerate that other programs take beside their own: TRL's command line has both in one file
+_ANYBODYS = {"num_processes", "num_machines", "machine_rank", "main_process_ip", "main_process_port"}
+_TRAINING = SIGNS["trainer"].strong | {*_TABLES["foreign"], "learning_rate", "max_steps", "model_name_or_path"}
 _KEY_LINE = r"""(?m)^([ \t]*)(?:\{[ \t]*)?["']?([A-Za-z_]\w*)["']?[ \t]*:"""
 MAX_KEY_LINES = 2000
 _OUR_NAMES = r"(?i)accelerate|deepspeed|fsdp|(?:^|[_.-])(?:ds|zero\d?)(?:[_.-]|$)"
@@ -48,9 +51,22 @@ def detect(data: Any, text: str, path: str) -> Kind | None:
 	scores["deepspeed"] += sum(points for key, (inner, points) in _BLOCKS.items() if _holds(values.get(key), inner))
 	ranked = sorted(scores, key=lambda kind: (scores[kind], _named(kind, path)), reverse=True)
 	fitting = [kind for kind in ranked if scores[kind] >= 3 and _share(SIGNS[kind], keys) >= SIGNS[kind].share]
+	if "accelerate" in fitting and not _is_launched(keys, values):
+		fitting.remove("accelerate")
 	if not fitting or (fitting[0] == "trainer" and not set(_TABLES["foreign"]).isdisjoint(keys)):
-		return "accelerate" if re.fullmatch(_TYPES, str(values.get("distributed_type"))) else None
+		return "accelerate" if _is_type(values.get("distributed_type")) else None
 	return fitting[0]
+
+
+def _is_launched(keys: list[str], values: Mapping[Any, Any]) -> bool:
+	"""Tell a config of Accelerate from the file of a program that says how many processes it wants."""
+	if SIGNS["accelerate"].strong.intersection(keys) - _ANYBODYS or any(map(_is_type, values.values())):
+		return True
+	return _TRAINING.isdisjoint(keys) and _share(SIGNS["accelerate"], keys) >= 0.5
+
+
+def _is_type(value: Any) -> bool:
+	return isinstance(value, str) and re.fullmatch(_TYPES, value) is not None
 
 
 def _holds(value: Any, key: str) -> bool:

@@ -11,6 +11,22 @@ MAX_BLOCKS = 500  # of a long page, only the first ones are looked at
 _FENCE = re.compile(r"^[ \t]*()(`{3,}|~{3,})[^\r\n`]*(?:\r\n|\r|\n|\Z)", re.MULTILINE)
 _HEREDOC = re.compile(r"^[^\r\n#]*<<-?[ \t]*(['\"]?)([A-Za-z_]\w*)\1[^\r\n]*(?:\r\n|\r|\n|\Z)", re.MULTILINE)
 
+_LEFT_OUT = re.compile(
+	r"""(?m)^[ \t]*["']?(?:\.{3}|…)["']?,?[ \t]*$|[][{},:][ \t]*(?:\.{3}|…)|(?:#|//)[ \t]*(?:\.{3}|…)"""
+)
+_OBJECT = re.compile(r"\s*(?:(?:#|//)[^\n]*\n\s*)*\{")
+_FENCED = re.compile(r"\s*(?:```|~~~)")
+
+
+def is_fenced(text: str, extent: Extent) -> bool:
+	"""Tell whether a block is a fenced one, and not all that there is."""
+	return _FENCED.match(text, extent.end) is not None and not _FENCED.match(text)
+
+
+def is_excerpt(text: str, braces: bool) -> bool:
+	"""Tell whether a block shows a part of a config only: an ellipsis says so, or braces that are missing."""
+	return _LEFT_OUT.search(text) is not None or (braces and not _OBJECT.match(text))
+
 
 def blocks(text: str) -> Iterator[Extent]:
 	"""Give where the blocks of a text stand, without the lines that open and close them; at most MAX_BLOCKS."""

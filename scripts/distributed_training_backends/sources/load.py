@@ -15,8 +15,11 @@ LAUNCHES = (
 	r"|-m[ \t]+(?:accelerate\.commands|torch\.distributed|deepspeed\.launcher)\."
 )
 SCRIPTS = (".sh", ".bash", ".zsh", ".slurm", ".sbatch", ".pbs", ".lsf", ".job", ".env")
+PAGES = (".md", ".mdx", ".rst", ".txt")
 # Accelerate, the Trainer and DeepSpeed read these with a JSON reader, whatever the file is called
 JSON_ONLY: tuple[Kind, ...] = ("deepspeed", "fsdp")
+# kinds that a block of a page may be of although it cannot be parsed; others have keys that code has, too
+TOLD_BY_SIGHT: tuple[Kind, ...] = ("accelerate", "deepspeed")
 # entries of other programs' files, a model's config.json among them, that are a config of ours
 WRAPPED: Mapping[str, Kind] = {"quantization_config": "quantization", "fsdp_config": "fsdp"}
 
@@ -109,12 +112,13 @@ def _read_as(raw: Raw, kind: Kind | None) -> Document | None:
 
 def _blocks(raw: Raw, kind: Kind | None, whole: Document | None) -> list[Document]:
 	"""Read the blocks of a larger text that are configs, or else the whole; a file is refused as a whole, too."""
-	from .fragment import blocks
+	from .fragment import blocks, is_fenced
 
-	found = [block for extent in blocks(raw.text) if (block := _block(raw, kind, extent))]
+	extents = [*blocks(raw.text)]
+	found = [block for extent in extents if (block := _block(raw, kind, extent))]
 	if not found:
-		return [whole] if whole else []
-	if raw.path.endswith((".md", ".mdx", ".rst", ".txt")):
+		return [whole] if whole and not any(is_fenced(raw.text, extent) for extent in extents) else []
+	if raw.path.endswith(PAGES):
 		return found
 	first = found[0]
 	if not is_a_file(raw.path) or first.kind == "python":
@@ -127,6 +131,8 @@ def _blocks(raw: Raw, kind: Kind | None, whole: Document | None) -> list[Documen
 
 def _block(raw: Raw, kind: Kind | None, extent: Extent) -> Document | None:
 	text = raw.text[extent.start : extent.end]
+	from .fragment import is_excerpt, is_fenced
+
 	document = _read_as(raw._replace(text=text), kind)
 	if document is None or (document.parsed and not isinstance(document.data, dict)):
 		return None
@@ -134,6 +140,11 @@ def _block(raw: Raw, kind: Kind | None, extent: Extent) -> Document | None:
 		return None  # the kind is said of one of the blocks only
 	start = extent.start + len(text) - len(text.lstrip())
 	fragment = Defect("fragment", Extent(start, start), "a block inside a larger text")
+	if document.kind != "python" and is_fenced(raw.text, extent):
+		if is_excerpt(text, document.kind in JSON_ONLY) or not (document.parsed or document.kind in TOLD_BY_SIGHT):
+			return None
+		if raw.path.endswith(PAGES):
+			fragment = fragment._replace(name="page")
 	return document.within(raw.text, extent.start).with_defects(fragment)
 
 

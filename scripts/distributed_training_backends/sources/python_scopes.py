@@ -200,14 +200,17 @@ def words(node: ast.AST) -> str:
 
 
 def asks_for_main(test: ast.expr) -> bool | None:
-	if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-		inner = asks_for_main(test.operand)
+	turned = False
+	while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+		test, turned = test.operand, not turned
+	if turned:
+		inner = asks_for_main(test)
 		return None if inner is None else not inner
+	while isinstance(test, ast.Call) and not test.args:
+		test = test.func
 	if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
 		return True if any(asks_for_main(one) for one in test.values) else None
-	if isinstance(test, ast.Attribute):
-		return True if _MAIN.fullmatch(test.attr) else None
-	return asks_for_main(test.func) if isinstance(test, ast.Call) and not test.args else None
+	return True if isinstance(test, ast.Attribute) and _MAIN.fullmatch(test.attr) else None
 
 
 def swallows(handler: ast.ExceptHandler) -> bool:

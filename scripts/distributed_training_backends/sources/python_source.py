@@ -19,12 +19,13 @@ from typing import Any
 from ..knowledge import history
 from ..model import Extent, Kind
 from .document import OPEN, Document
-from .limits import LimitError, too_deep
+from .limits import LimitError
 from .notebook import Code, blanked, notebook
 from .python_scopes import Seen, Walk, dotted_name, followed
 from .python_shapes import shape
 from .python_values import Made, Symbol, Values
 
+PYTHON = f"Python {sys.version_info.major}.{sys.version_info.minor}"
 METHODS = frozenset({"prepare", "save_state", "load_state", "save_model", "accumulate", "get_state_dict"})
 _ROOTS = r"accelerate|transformers|trl|sentence_transformers"
 TRAINING = re.compile(r"\w*TrainingArguments|(?:SFT|DPO|GRPO|KTO|PPO|PPOv2|ORPO|CPO|RLOO|Reward|OnlineDPO)Config")
@@ -36,10 +37,15 @@ def parse_python(path: str, text: str, kind: Kind = "python") -> Document:
 	if text.lstrip().startswith("{"):
 		code = notebook(path, text) or code
 	try:
-		tree, code = _parsed(code)
+		try:
+			tree, code = _parsed(code)
+		except (RecursionError, MemoryError):
+			from .python_depth import shallow  # hardly any script is so deep
+
+			tree, code = _parsed(code._replace(text=shallow(code.text)))
 		return _Reader(path, text, kind, code, tree).document
 	except (RecursionError, MemoryError):
-		raise too_deep() from None
+		raise LimitError("too-deep", f"it is nested deeper than the parser of {PYTHON} goes") from None
 
 
 def _parsed(code: Code) -> tuple[ast.Module, Code]:
@@ -68,9 +74,8 @@ def _refusal(code: Code, error: SyntaxError) -> LimitError:
 	where = f"line {line}"
 	if code.places is not None:
 		where += f" of its code cells, {''.join(lines_of(code.text)[line - 1 : line]).strip()[:60]!r}"
-	python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
 	old = "; it looks like Python 2" if "Missing parentheses" in str(error.msg) else ""
-	return LimitError("python-syntax", f"it cannot be parsed: {where}: {error.msg} ({python}){old}")
+	return LimitError("python-syntax", f"it cannot be parsed: {where}: {error.msg} ({PYTHON}){old}")
 
 
 def lines_of(text: str) -> list[str]:
