@@ -20,8 +20,11 @@ def by_row(content: Any) -> Any:
 	for part in content.pop(BY_COLUMN, ()):
 		names, *columns = content[part]
 		if isinstance(some := columns[-1], dict):
-			cells = zip(*some.values(), strict=True)
-			columns[-1] = [{name: one for name, one in zip(some, row, strict=True) if one is not None} for row in cells]
+			columns[-1] = [{} for _ in names]
+			for name, cells in some.items():
+				for row, cell in zip(columns[-1], cells, strict=True):
+					if cell is not None:
+						row[name] = cell
 		content[part] = dict(zip(names, map(list, zip(*columns, strict=True)), strict=True))
 	return content
 

@@ -90,13 +90,10 @@ def by_id() -> dict[str, Signature]:
 
 
 def _signature(record: Mapping[str, Any], records: Mapping[str, Mapping[str, Any]]) -> Signature:
-	like = records[record["like"]] if "like" in record else {}
-	joined = {name: [*like.get(name, ()), *record.get(name, ())] for name in JOINED}
-	level = {"level": like["level"]} if "level" in like else {}
+	like = records.get(record.get("like", ""), {})
+	joined = {name: [*like[name], *record.get(name, ())] for name in JOINED if name in like}
 	reference = record.get("reference") or like.get("reference") or families()[record["family"]].reference
-	merged: dict[str, Any] = (
-		{**level, **record} | {name: value for name, value in joined.items() if value} | {"reference": reference}
-	)
+	merged = {"level": like.get("level", CAUSE), **record, **joined, "reference": reference}
 	given: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in merged.items()}
 	return Signature(**given)
 
