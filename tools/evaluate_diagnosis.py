@@ -27,6 +27,7 @@ from distributed_training_backends.diagnose.templates import Template, plain
 from distributed_training_backends.knowledge import signatures as knowledge
 from distributed_training_backends.model_diagnose import Cause
 from distributed_training_backends.resources import load_json
+from reference_tables import keep_figures
 
 FOLDS = 5
 KINDS = {"verbatim": "verbatim", "condensed": "condensed", "paraphrase": "paraphrased"}
@@ -171,7 +172,7 @@ def main() -> int:
 	parser.add_argument("reports", type=Path)
 	parser.add_argument("--sources", type=Path, nargs="+", default=[], help="packages or files with known messages")
 	parser.add_argument("--misses", action="store_true", help="list what is not named first")
-	parser.add_argument("--write", action="store_true", help="write tests/cases/diagnose/evaluation.md")
+	parser.add_argument("--write", action="store_true", help="keep the figures in README.md")
 	given = parser.parse_args()
 	found, rows = reports(given.reports), load_json("signatures.json")["signatures"].values()
 	whole = [outcome(report) for report in found]
@@ -187,7 +188,7 @@ def main() -> int:
 			named = Counter({cause.id: round(100 * cause.confidence) for cause in one.causes[:3]})
 			print(f"{one.code} {one.report['id']} {dict(named)} {one.report['symptom'][:150]!r}")
 	if given.write:
-		(ROOT / "tests" / "cases" / "diagnose" / "evaluation.md").write_text(text, "utf-8")
+		keep_figures("diagnosis", text)
 	return 0
 
 

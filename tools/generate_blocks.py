@@ -1,7 +1,7 @@
-"""Fill the generated blocks of README.md and SKILL.md: what the program really prints, and the agreement table.
+"""Fill the generated blocks of README.md and SKILL.md with what the program really prints.
 
 A block stands between `<!-- begin NAME -->` and `<!-- end NAME -->`. `--write` fills them, `--check` says which are not
-up to date.
+up to date. Figures of the agreement, of conversions and of the diagnosis are put there by the tools that measure them.
 """
 
 import contextlib
@@ -24,12 +24,11 @@ import packed
 from distributed_training_backends import api, cli, cli_diagnose
 from distributed_training_backends.knowledge import signatures as causes
 from distributed_training_backends.resources import load_json
-from reference_tables import main
+from reference_tables import BLOCK, main
 
 DOCUMENTS = ("README.md", "SKILL.md", "CONTRIBUTING.md", "references/converting.md", "references/troubleshooting.md")
 CASES = ROOT / "tests" / "cases" / "diagnose"
-AGREEMENT = ROOT / "tests" / "oracle" / "agreement.md"
-_BLOCK = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
+MEASURED = ("agreement", "conversion", "diagnosis")
 
 
 def printed(folder: Path, main: Callable[[Sequence[str]], int], *arguments: str) -> str:
@@ -64,14 +63,6 @@ def chain() -> str:
 	return "```text\n" + "\n".join(said) + "```\n"
 
 
-def diagnosis() -> str:
-	return (CASES / "evaluation.md").read_text("utf-8")
-
-
-def conversion() -> str:
-	return (ROOT / "tests" / "oracle" / "conversions.md").read_text("utf-8")
-
-
 def conversions() -> str:
 	data = load_json("conversions.json")
 	lines = ["| FSDP1 | FSDP2 | DeepSpeed |", "|---|---|---|"]
@@ -99,11 +90,6 @@ def signs() -> str:
 	return "\n".join(("|family|causes|section|", "|---|---:|---|", *rows)) + "\n"
 
 
-def agreement() -> str:
-	"""The table that the last full comparison with the real libraries wrote, without the sections below it."""
-	return AGREEMENT.read_text(encoding="utf-8").split("\n## ")[0] if AGREEMENT.is_file() else ""
-
-
 def targets() -> str:
 	return ", ".join(f"{name} {release}" for name, release in api.default_targets().items()) + "\n"
 
@@ -124,11 +110,8 @@ def lookup() -> str:
 BLOCKS: dict[str, Callable[[], str]] = {
 	"tour": tour,
 	"chain": chain,
-	"diagnosis": diagnosis,
 	"signs": signs,
-	"conversion": conversion,
 	"conversions": conversions,
-	"agreement": agreement,
 	"targets": targets,
 	"families": families,
 	"lookup": lookup,
@@ -136,7 +119,10 @@ BLOCKS: dict[str, Callable[[], str]] = {
 
 
 def filled(path: Path) -> str:
-	return _BLOCK.sub(lambda found: found[1] + BLOCKS[found[2]]() + found[3], path.read_text("utf-8"))
+	def block(found: re.Match[str]) -> str:
+		return found[0] if found[2] in MEASURED else found[1] + BLOCKS[found[2]]() + found[3]
+
+	return BLOCK.sub(block, path.read_text("utf-8"))
 
 
 if __name__ == "__main__":

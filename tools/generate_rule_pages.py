@@ -29,8 +29,10 @@ NOTE = """All about a rule, and its source: `lookup_reference.py CODE`, or the v
 the name of a rule stands what it is in which releases of {library}; where none stand, in every one. The first line of
 an example names its file (config.yaml, ds.json or train.py where it does not) and options; below a bad one stands what
 the validator prints with them and `--select CODE` (and `--verbose`, for a hint), without the name of that file, the
-quoted line, the reference and the counts."""
-LEFT_OUT = re.compile(r"^ *\d* \| .*\n|^ *= see: .*\n|\n^.*; targets: accelerate .*\n", re.MULTILINE)
+code, the quoted line, the reference and the counts."""
+LEFT_OUT = re.compile(
+	r"(?<=\w)\[[A-Z]{3}\d{3}\](?=: )|^ *\d* \| .*\n|^ *= see: .*\n|\n^.*; targets: accelerate .*\n", re.MULTILINE
+)
 
 
 def run_example(example: Example) -> tuple[int, str]:

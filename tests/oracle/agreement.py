@@ -29,6 +29,7 @@ from tests.oracle.environment import PINS, Environment
 from tests.oracle.mutations import smallest
 
 import releases
+from reference_tables import keep_figures
 
 RELEASES: dict[Library, tuple[str, ...]] = {
     "accelerate": (
@@ -178,6 +179,7 @@ def command_line() -> argparse.ArgumentParser:
 		parser.add_argument(f"--{library}", metavar="RELEASES", help="compare these releases only, joined with commas")
 	parser.add_argument("--minutes", type=float, default=float("inf"), help="ask for so long at most")
 	parser.add_argument("--output", type=Path, help="folder for agreement.json, agreement.md and disagreements.md")
+	parser.add_argument("--write", action="store_true", help="keep the figures in README.md and agreement.md")
 	return parser
 
 
@@ -239,7 +241,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 	result = run(options, home, until)
 	folder = options.output or home.home / "agreement"
 	write(folder, result)
-	print(tables.markdown(result.rows, result.seeds))
+	print(page := tables.markdown(result.rows, result.seeds))
+	if options.write:
+		figures, _, more = page.partition("\n## ")
+		keep_figures("agreement", figures)
+		Path(__file__).with_name("agreement.md").write_text(f"## {more}\n", encoding="utf-8")
 	for group in result.groups[:SHOWN]:
 		print(tables.disagreement(*group))
 	print(f"{len(result.groups)} kinds of disagreement; everything is in {folder}", file=sys.stderr)

@@ -15,7 +15,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
@@ -28,6 +27,7 @@ from tests.oracle.triage_checks import NOT_HERE, SAME, Libraries
 from distributed_training_backends import api
 from distributed_training_backends.convert.from_launch import to_config as from_launch
 from distributed_training_backends.model_convert import BadConversionError, ConvertReport
+from reference_tables import keep_figures
 
 Facts = Mapping[str, Any]
 IN_PLACE = ("fsdp2", "fsdp", "deepspeed")
@@ -357,7 +357,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 	parser.add_argument("--count", type=int, default=10_000, help="files at most")
 	targets = ",".join((*IN_PLACE, "launch", "python", "trainer", *TRIPS))
 	parser.add_argument("--to", default=targets, help="targets, joined by commas")
-	parser.add_argument("--write", action="store_true", help="keep the figures in conversions.md")
+	parser.add_argument("--write", action="store_true", help="keep the figures in README.md")
 	options = parser.parse_args(arguments)
 	home = environment.default()
 	cases = [case for case in corpus() if case.kind == "accelerate" and isinstance(case.data, dict)][: options.count]
@@ -374,7 +374,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 	text = "\n".join([*rows, "", *table]) + "\n"
 	print(text)
 	if options.write:
-		Path(__file__).with_name("conversions.md").write_text(text, encoding="utf-8")
+		keep_figures("conversion", text)
 	return int(bool(failures))
 
 
