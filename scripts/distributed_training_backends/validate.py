@@ -5,14 +5,13 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from . import consumers
-from .flow.arguments import OpenValueError
 from .flow.inputs import DeepSpeedFile, Variables, lone_inputs, run_inputs
 from .model import Consumer, Context, Extent, FileReport, Finding, Fix, Kind, Place, Severity, Targets, verdict_of
 from .rules import catalog
 from .rules.registry import RULES, Hit, Repair, Rule, in_whole, run_rules
 from .sources.comments import ignores
 from .sources.detect import detect
-from .sources.document import Document
+from .sources.document import Document, OpenValueError
 from .sources.limits import Unreadable
 
 LONGEST = 1_000  # code points of a message; a file may hold a name of a megabyte
@@ -90,7 +89,10 @@ def unit_findings(unit: Unit, options: Options, beside: Sequence[Document] = ())
 		yield from script_findings(document, options, beside)
 		return
 	if document.kind in ("accelerate", "launch"):
-		inputs = run_inputs(document, unit.command, targets, context, unit.config_file)
+		try:
+			inputs = run_inputs(document, unit.command, targets, context, unit.config_file)
+		except OpenValueError:
+			return
 		context = inputs.get("context", context)
 	elif document.kind == "environment":
 		inputs = {"variables": Variables(document, (), targets)}
@@ -111,11 +113,18 @@ def unit_findings(unit: Unit, options: Options, beside: Sequence[Document] = ())
 def deepspeed_findings(document: Document, options: Options) -> Iterator[Finding]:
 	asked = options.context.consumer
 	readers = READERS if asked == "auto" else (asked,)
-	by_reader = {
-		reader: list(run({"deepspeed": DeepSpeedFile(document, reader, options.targets, options.context)}, options))
-		for reader in readers
-	}
+	by_reader = {reader: list(findings_of_reader(document, reader, options)) for reader in readers}
 	yield from by_reader[asked] if asked != "auto" else consumers.combine(document, by_reader)
+
+
+def findings_of_reader(document: Document, reader: Consumer, options: Options) -> Iterator[Finding]:
+	if not any(defect.name == "filled-by-shell" for defect in document.defects):
+		yield from run({"deepspeed": DeepSpeedFile(document, reader, options.targets, options.context)}, options)
+		return
+	from .flow.script_parts import file_parts
+
+	for part in file_parts(document, reader, options.targets, options.context):
+		yield from (finding for finding in run(part.inputs, options) if part.gives(finding.code))
 
 
 def script_findings(document: Document, options: Options, beside: Sequence[Document]) -> Iterator[Finding]:

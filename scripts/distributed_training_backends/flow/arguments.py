@@ -22,10 +22,6 @@ TRUE = ("y", "yes", "t", "true", "on", "1")
 FALSE = ("n", "no", "f", "false", "off", "0")
 
 
-class OpenValueError(Exception):
-	"""A rule asked for a value that only the shell knows, and so has nothing to say."""
-
-
 class Arg(NamedTuple):
 	"""The value of a launch option, and where it is given (None: the parser's default or the context).
 

@@ -8,10 +8,10 @@ from ..knowledge import accelerate as knowledge
 from ..model import Place, Pointer
 from ..model_effective import Loser, Setting, Surface
 from ..resources import load_json
-from ..sources.document import OPEN, At, Document
+from ..sources.document import OPEN, At, Document, OpenValueError
 from ..sources.python_values import Made
 from ..versions import covers, in_span
-from .arguments import Arg, OpenValueError
+from .arguments import Arg
 from .launch import ELASTIC_ROUTES, Launch, destination
 from .placement import LAUNCHERS, is_read
 

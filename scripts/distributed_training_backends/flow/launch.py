@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..knowledge import accelerate as knowledge
 from ..model import Context, Pointer
-from ..sources.document import OPEN, At, Document
+from ..sources.document import OPEN, At, Document, OpenValueError
 from ..versions import in_span
-from .arguments import Arg, OpenValueError, Route, fixed, options_of, paradigm_of, route_from, type_of
+from .arguments import Arg, Route, fixed, options_of, paradigm_of, route_from, type_of
 
 if TYPE_CHECKING:
 	from .command import CommandLine
@@ -227,7 +227,7 @@ def processed(document: Document, release: str) -> dict[str, Arg]:
 	data: dict[Any, Any] = document.data
 	fields = knowledge.for_release(release).cluster_fields
 	config = {name: Arg(default) for name, default in fields.items()}
-	config |= {name: Arg(value, (name,)) for name, value in data.items() if name in fields}
+	config |= {name: Arg(value, (name,)) for name, value in dict.items(data) if name in fields}
 	config.setdefault("parallelism_config", Arg(None))
 	for name, old in legacy_fields(data):
 		config[name] = old
@@ -276,11 +276,11 @@ def entry_pointer(block: Arg, key: Any) -> Pointer | None:
 	return (*block.pointer, key)
 
 
-def block_entries(block: str, data: Mapping[Any, Any], release: str) -> Iterator[tuple[str, tuple[Any, Any]]]:
+def block_entries(block: str, data: dict[Any, Any], release: str) -> Iterator[tuple[str, tuple[Any, Any]]]:
 	"""The option that each key of a block sets: (destination, (key, value))."""
 	if block not in merged_blocks(release):
 		return
-	for key, value in data.items():
+	for key, value in dict.items(data):  # with those that are open, too
 		yield destination(block, str(key), release), (key, value)
 
 

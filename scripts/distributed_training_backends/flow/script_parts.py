@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from ..model import Context, Kind, Pointer, Targets
-from ..sources.document import OPEN, Document
+from ..model import Consumer, Context, Kind, Pointer, Targets
+from ..sources.document import OPEN, Document, OpenValueError
+from ..sources.partly import Partly
 from ..sources.python_values import Made, Symbol
-from .arguments import OpenValueError
 from .inputs import DeepSpeedFile
 from .script import Call, Script
 from .trainer import deepspeed_of
@@ -35,41 +35,6 @@ class Part(NamedTuple):
 
 	def gives(self, code: str) -> bool:
 		return (code in SINGLE) is self.single and code not in NEVER and not code.startswith(self.left_out)
-
-
-class Partly(dict[Any, Any]):
-	"""A mapping of which something is open: values that are OPEN, and with `open` keys that are not seen."""
-
-	def __init__(self, known: dict[Any, Any], open_: bool = False) -> None:
-		super().__init__(known)
-		self.open = open_
-
-	def _checked(self, key: Any) -> None:
-		if super().get(key) is OPEN or (self.open and not super().__contains__(key)):
-			raise OpenValueError
-
-	def __getitem__(self, key: Any) -> Any:
-		self._checked(key)
-		return super().__getitem__(key)
-
-	def get(self, key: Any, default: Any = None) -> Any:
-		self._checked(key)
-		return super().get(key, default)
-
-	def __contains__(self, key: object) -> bool:
-		there = super().__contains__(key)
-		if self.open and not there:
-			raise OpenValueError
-		return there
-
-	def values(self) -> Any:
-		if self.open or any(value is OPEN for value in super().values()):
-			raise OpenValueError
-		return super().values()
-
-	def items(self) -> Any:
-		self.values()
-		return super().items()
 
 
 def script_parts(script: Script) -> Iterator[Part]:
@@ -107,6 +72,13 @@ def plugin_parts(call: Call, script: Script) -> Iterator[Part]:
 		part = part_of(call, base, "deepspeed", single, False)
 		file = DeepSpeedFile(part, "accelerate", script.targets, script.context)
 		yield Part({"deepspeed": file}, single, left_out)
+
+
+def file_parts(document: Document, consumer: Consumer, targets: Targets, context: Context) -> Iterator[Part]:
+	"""The parts of a DeepSpeed file with values that are open."""
+	for single, data in ((True, known(document.data)), (False, with_questions(document.data))):
+		file = DeepSpeedFile(document.with_defects(data=data), consumer, targets, context)
+		yield Part({"deepspeed": file}, single)
 
 
 def part_of(call: Call, base: Pointer, kind: Kind, known_only: bool, open_: bool) -> Document:

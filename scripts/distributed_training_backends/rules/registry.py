@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
-from ..flow.arguments import OpenValueError
 from ..model import Applicability, Pointer, Severity
-from ..sources.document import At
+from ..sources.document import At, OpenValueError
 from ..versions import covers
 
 Library = Literal["accelerate", "deepspeed", "transformers", "torch"]

@@ -25,6 +25,10 @@ class Open(Enum):
 OPEN: Final = Open.OPEN
 
 
+class OpenValueError(Exception):
+	"""A rule asked for a value that only the shell knows, and so has nothing to say."""
+
+
 class Node(NamedTuple):
 	"""Extents of one entry: its key (None for the root and for list items) and its value."""
 
@@ -40,7 +44,7 @@ class Defect(NamedTuple):
 	A DeepSpeed file that `json.load` refuses, but Hjson (DeepSpeed's own reader) takes: not-strict-json, with the words
 	of `json`; the reverse: not-hjson. Each departure from JSON: comment, trailing-comma, missing-comma,
 	missing-braces, unquoted-key, unquoted-string, single-quoted, multiline-string.
-	About the whole: byte-order-mark, other-encoding (than UTF-8), empty, not-a-mapping, fragment.
+	About the whole: byte-order-mark, other-encoding (than UTF-8), empty, not-a-mapping, fragment, filled-by-shell.
 	About one entry: duplicate-key (the extent is the whole overridden entry), template, surrogate, legacy-octal,
 	sexagesimal, not-a-number (NaN, Infinity, an overflow: Hjson reads them as text up to the line's end)."""
 

@@ -11,6 +11,10 @@ MAX_BLOCKS = 500  # of a long page, only the first ones are looked at
 _FENCE = re.compile(r"^[ \t]*()(`{3,}|~{3,})[^\r\n`]*(?:\r\n|\r|\n|\Z)", re.MULTILINE)
 _HEREDOC = re.compile(r"^[^\r\n#]*<<-?[ \t]*(['\"]?)([A-Za-z_]\w*)\1[^\r\n]*(?:\r\n|\r|\n|\Z)", re.MULTILINE)
 
+# What the shell fills in; a backslash keeps it from that
+_EXPANSION = re.compile(
+	r"(?<!\\)(?:\$(?:\{[^{}\n]*\}|\([^()\n]*\)|\(\([^\n]*?\)\)|[A-Za-z_]\w*|[\d@*#?!$-])|`[^`\n]*`)"
+)
 _LEFT_OUT = re.compile(
 	r"""(?m)^[ \t]*["']?(?:\.{3}|…)["']?,?[ \t]*$|[][{},:][ \t]*(?:\.{3}|…)|(?:#|//)[ \t]*(?:\.{3}|…)"""
 )
@@ -26,6 +30,15 @@ def is_fenced(text: str, extent: Extent) -> bool:
 def is_excerpt(text: str, braces: bool) -> bool:
 	"""Tell whether a block shows a part of a config only: an ellipsis says so, or braces that are missing."""
 	return _LEFT_OUT.search(text) is not None or (braces and not _OBJECT.match(text))
+
+
+def expansions(text: str, extent: Extent) -> list[Extent]:
+	"""Give what the shell fills in where a block is a here-document whose mark is not quoted; within the block."""
+	opening = _HEREDOC.match(text, text.rfind("\n", 0, max(extent.start - 1, 0)) + 1)
+	if opening is None or opening.end() != extent.start or opening.group(1):
+		return []
+	found = _EXPANSION.finditer(text[extent.start : extent.end])
+	return [Extent(*one.span()) for one in found]
 
 
 def blocks(text: str) -> Iterator[Extent]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ..model import Extent, Kind
 from .detect import detect, imports_ours, named_like_python
-from .document import Defect, Document, Syntax
+from .document import OPEN, Defect, Document, Syntax
 from .limits import LimitError, Unreadable
 from .reading import Raw
 
@@ -20,6 +20,7 @@ PAGES = (".md", ".mdx", ".rst", ".txt")
 JSON_ONLY: tuple[Kind, ...] = ("deepspeed", "fsdp")
 # kinds that a block of a page may be of although it cannot be parsed; others have keys that code has, too
 TOLD_BY_SIGHT: tuple[Kind, ...] = ("accelerate", "deepspeed")
+DECIDING = ("compute_environment", "distributed_type", "fp16")  # without them nothing can be said about a config
 # entries of other programs' files, a model's config.json among them, that are a config of ours
 WRAPPED: Mapping[str, Kind] = {"quantization_config": "quantization", "fsdp_config": "fsdp"}
 
@@ -112,12 +113,13 @@ def _read_as(raw: Raw, kind: Kind | None) -> Document | None:
 
 def _blocks(raw: Raw, kind: Kind | None, whole: Document | None) -> list[Document]:
 	"""Read the blocks of a larger text that are configs, or else the whole; a file is refused as a whole, too."""
-	from .fragment import blocks, is_fenced
+	from .fragment import blocks, expansions, is_fenced
 
 	extents = [*blocks(raw.text)]
 	found = [block for extent in extents if (block := _block(raw, kind, extent))]
 	if not found:
-		return [whole] if whole and not any(is_fenced(raw.text, extent) for extent in extents) else []
+		parts = any(is_fenced(raw.text, extent) or expansions(raw.text, extent) for extent in extents)
+		return [whole] if whole and not parts else []
 	if raw.path.endswith(PAGES):
 		return found
 	first = found[0]
@@ -131,9 +133,12 @@ def _blocks(raw: Raw, kind: Kind | None, whole: Document | None) -> list[Documen
 
 def _block(raw: Raw, kind: Kind | None, extent: Extent) -> Document | None:
 	text = raw.text[extent.start : extent.end]
-	from .fragment import is_excerpt, is_fenced
+	from .fragment import expansions, is_excerpt, is_fenced
 
-	document = _read_as(raw._replace(text=text), kind)
+	if gaps := expansions(raw.text, extent):
+		document = _filled(raw._replace(text=text), kind, gaps)
+	else:
+		document = _read_as(raw._replace(text=text), kind)
 	if document is None or (document.parsed and not isinstance(document.data, dict)):
 		return None
 	if kind is not None and not document.parsed:
@@ -146,6 +151,31 @@ def _block(raw: Raw, kind: Kind | None, extent: Extent) -> Document | None:
 		if raw.path.endswith(PAGES):
 			fragment = fragment._replace(name="page")
 	return document.within(raw.text, extent.start).with_defects(fragment)
+
+
+def _filled(raw: Raw, kind: Kind | None, gaps: Sequence[Extent]) -> Document | None:
+	"""Read a here-document with values that the shell fills in, which are open; None where it says more than values."""
+	from .partly import gapped
+
+	text = raw.text
+	for gap in gaps:
+		text = text[: gap.start] + "1" * (gap.end - gap.start) + text[gap.end :]  # for the parser, of the same length
+	document = _read_as(raw._replace(text=text), kind)
+	if document is None or document.kind not in TOLD_BY_SIGHT or not isinstance(document.data, dict):
+		return None
+	for pointer, node in document.nodes.items():
+		touched = [gap for gap in gaps if gap.start < node.value.end and node.value.start < gap.end]
+		value = document.get(*pointer)
+		if touched and not isinstance(value, (dict, list)):
+			names = pointer[
+				: next((place for place, step in enumerate(pointer) if isinstance(step, int)), len(pointer))
+			]
+			document.get(*names[:-1])[names[-1]] = OPEN  # a list with a gap is open as a whole
+			gaps = [gap for gap in gaps if gap not in touched]
+	if gaps or OPEN in [document.get(name) for name in DECIDING]:
+		return None
+	data = gapped(document.data) if document.kind == "accelerate" else document.data
+	return document.with_defects(Defect("filled-by-shell", Extent(0, 0)), data=data)
 
 
 def is_a_file(path: str) -> bool:
