@@ -61,6 +61,8 @@ def convert(
 	"""Convert a document; `find` gives the DeepSpeed file that a config names. Raises BadConversionError."""
 	if to not in TARGETS:
 		raise BadConversionError(f"there is no target {to!r}; there are {', '.join(TARGETS)}")
+	if any(defect.name == "filled-by-shell" for one in given if one is not None for defect in one.defects):
+		raise BadConversionError(f"{given.main.path}: the shell fills in values; convert the file that it writes")
 	main, targets = given.main, options.targets
 	hub, notes = hub_of(given, options)
 	script = script or (from_launch.script_in(main, targets.accelerate) if main.kind == "launch" else "")

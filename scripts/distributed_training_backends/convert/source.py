@@ -54,8 +54,6 @@ class Run(Draft):
 		self.companion, self.targets, self.script = companion, targets, script
 		self.release = targets.accelerate
 		self.known = knowledge.for_release(self.release)
-		if any(defect.name == "filled-by-shell" for defect in document.defects):
-			raise BadConversionError(f"{document.path}: the shell fills in values; convert the file that it writes")
 		for block in table("surfaces", "blocks"):
 			if not isinstance(document.get(block), dict | None):
 				raise BadConversionError(f"{document.path}: {block} is no mapping of settings")
