@@ -254,6 +254,13 @@ def test_inline_deepspeed_is_judged_and_mended_where_it_stands() -> None:
 	assert splice(text, found.fix.edits) == text.replace("stag:", "stage:")
 
 
+@pytest.mark.parametrize(("text", "column"), [("'{\"stag\": true}'", 23), ('"{\\"stag\\": true}"', 21)])
+def test_a_mapping_may_be_a_text(text: str, column: int) -> None:
+	(found,) = judged(f"output_dir: o\naccelerator_config: {text}\n", "trainer")
+	place = found.place
+	assert (found.code, place.line, place.column, place.pointer) == ("TRN035", 2, column, "/accelerator_config/stag")
+
+
 # 5.24.0: an empty value is none, anything else is opened as a file
 @table("""value, refused
 no, no

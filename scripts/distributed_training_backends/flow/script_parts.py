@@ -4,6 +4,7 @@ What the script leaves open must not be judged. A rule that asks for such a valu
 not seen, ends with `OpenValueError` and says nothing; rules about single settings see only those that are known.
 """
 
+from collections import ChainMap
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from ..sources.partly import Partly
 from ..sources.python_values import Made, Symbol
 from .inputs import DeepSpeedFile
 from .script import Call, Script
-from .trainer import deepspeed_of
+from .trainer import deepspeed_of, unfolded
 
 # Rules about single settings, which what is open beside them does not touch.
 SINGLE = frozenset(f"TRN0{number}" for number in (10, 14, 20, 21, 22)) | frozenset(
@@ -56,13 +57,12 @@ def trainer_parts(call: Call, targets: Targets, context: Context) -> Iterator[Pa
 	for single in (True, False):
 		part = part_of(call, base, "trainer", single, call.open or derived)
 		inputs: dict[str, Any] = {"trainer": part}
-		if not single and isinstance(call.given.get("deepspeed"), dict):
+		if isinstance(dict.get(part.data, "deepspeed"), dict):
 			with suppress(OpenValueError):
-				inputs["deepspeed"] = deepspeed_of(part, None, targets, context)
+				settings = part.part("deepspeed", kind="deepspeed")
+				file = DeepSpeedFile(settings, "trainer", targets, context)
+				inputs["deepspeed"] = file if single else deepspeed_of(part, None, targets, context)
 		yield Part(inputs, single, left_out)
-	if isinstance(call.given.get("deepspeed"), dict):
-		settings = part_of(call, (*base, "deepspeed"), "deepspeed", True, False)
-		yield Part({"deepspeed": DeepSpeedFile(settings, "trainer", targets, context)}, True)
 
 
 def plugin_parts(call: Call, script: Script) -> Iterator[Part]:
@@ -87,12 +87,16 @@ def part_of(call: Call, base: Pointer, kind: Kind, known_only: bool, open_: bool
 	nodes = {where[depth:]: node for where, node in call.script.nodes[call.place].items() if where[:depth] == base}
 	whole = call.script.document
 	part = whole.with_defects(data=whole.get(*base), nodes=nodes, kind=kind, outer=(whole, base))
-	data = {**call.given, **part.data} if kind == "trainer" else part.data
+	if kind == "trainer":
+		part = unfolded(part.with_defects(data={**call.given, **part.data}))
+		inside = {(*base, *where): part.nodes[where] for where in part.nodes.keys() - nodes.keys()}
+		nodes_too = ChainMap(inside, whole.nodes)  # type: ignore[arg-type]  # nobody writes to it
+		part = part.with_defects(outer=(whole.with_defects(nodes=nodes_too), base))
 	if known_only:
-		data = known(data)
+		data = known(part.data)
 		nodes = {pointer: node for pointer, node in part.nodes.items() if is_there(data, pointer)}
 		return part.with_defects(data=data, nodes=nodes)
-	return part.with_defects(data=with_questions(data, open_))
+	return part.with_defects(data=with_questions(part.data, open_))
 
 
 def is_there(data: Any, pointer: Pointer) -> bool:

@@ -5,11 +5,14 @@ The Trainer compares it with the arguments beside it, so they are part of what i
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from ..knowledge import transformers
 from ..model import Context, Targets
 from ..sources.document import Document
+from ..sources.json_source import parse_json
+from ..sources.limits import MAX_DIGITS, LimitError
 from .inputs import DeepSpeedFile
 
 # Compared as they are; warm-up and total steps depend on the length of the training.
@@ -21,7 +24,38 @@ PLAIN = (
 	"adam_epsilon",
 	"weight_decay",
 )
+# mappings that may be given as texts of JSON: training_args.py, `_VALID_DICT_FIELDS`
+AS_TEXT = ("accelerator_config", "deepspeed", "fsdp_config")
 PRECISIONS = ("fp16", "bf16")
+
+
+def unfolded(document: Document) -> Document:
+	"""Arguments with the mappings that are given as texts. An entry stands where it is written in its text, or, where
+	that holds escapes, at the whole of it."""
+	data, nodes = document.data, dict(document.nodes)
+	for name in AS_TEXT:
+		text = data.get(name) if isinstance(data, dict) else None
+		if not isinstance(text, str) or not text.startswith("{") or (name,) not in nodes:
+			continue
+		with suppress(LimitError):
+			inner = parse_json(document.path, text, "trainer")
+			start, whole = document.text.find(text, *nodes[name,].value), nodes[name,]._replace(key=None)
+			found = inner.within(document.text, start).nodes if start >= 0 else dict.fromkeys(inner.nodes, whole)
+			nodes |= {(name, *pointer): node for pointer, node in found.items() if pointer}
+			data = {**data, name: converted(inner.data)} if inner.parsed else data
+	return document.with_defects(data=data, nodes=nodes)
+
+
+def converted(value: Any) -> Any:
+	"""A value as `_convert_str_dict` leaves it: "true" and "12" in a text are no texts any more."""
+	if isinstance(value, dict):
+		return {key: converted(item) for key, item in value.items()}
+	if not isinstance(value, str) or len(value) > MAX_DIGITS:
+		return value
+	if value.lower() in ("true", "false"):
+		return value.lower() == "true"
+	plain = value.replace(".", "", 1).isdecimal()
+	return value if not plain else float(value) if "." in value else int(value)
 
 
 def deepspeed_of(

@@ -78,7 +78,7 @@ def in_whole(hit: Hit) -> Hit:
 		return step._replace(pointer=(*base, *step.pointer), target=(*base, *step.target))
 
 	repair = hit.repair and hit.repair._replace(operations=tuple(map(moved, hit.repair.operations)))
-	return hit._replace(at=there(hit.at), repair=repair, related=tuple(map(there, hit.related)))
+	return in_whole(hit._replace(at=there(hit.at), repair=repair, related=tuple(map(there, hit.related))))
 
 
 class Rule(NamedTuple):
