@@ -1,15 +1,22 @@
 """Launch commands in shell scripts and pages, and what belongs together in one call."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from tests.tables import table
 
+import packed
 from distributed_training_backends import api
 from distributed_training_backends.fix import apply
 from distributed_training_backends.flow.command import command_line
 from distributed_training_backends.flow.launch import launch_of
 from distributed_training_backends.model import Context
+from distributed_training_backends.render.dispatch import render
+from distributed_training_backends.render.effective import lines
+from distributed_training_backends.resources import load_json
 from distributed_training_backends.sources.document import OPEN, Document
 from distributed_training_backends.sources.launchers import launch_documents
 from distributed_training_backends.sources.limits import Unreadable
@@ -27,114 +34,14 @@ def commands(text: str, path: str = "run.sh") -> list[str]:
 	return ["|".join([one["launcher"], *("?" if token is OPEN else token for token in one["tokens"])]) for one in found]
 
 
-# Expected words as bash 5 gives them to the program (`printf '%s\n' "$@"` in its place); ? is what only a run tells
-SCRIPTS = r"""
-RUN --a 'b c' "d"e f\ g # h
-=> accelerate|--a|b c|de|f g
-
-RUN \
-  --a 1 \
-  t.py > log 2>&1 &
-ls
-=> accelerate|--a|1|t.py
-
-N=8
-RUN -n $N ${N} "$M" --x=$M t.py
-=> accelerate|-n|8|8|?|--x|?|t.py
-
-A='--a 1'
-RUN $A "$A" t.py
-=> accelerate|--a|1|--a 1|t.py
-
-N=8
-if x; then N=4; fi
-RUN $N
-=> accelerate|?
-
-if x; then N=4; RUN $N; else RUN $N; fi
-=> accelerate|4
-=> accelerate|?
-
-N=1
-for i in 1 2; do RUN $N $i; N=2; done
-=> accelerate|?|?
-
-N=1
-read N
-RUN $N
-=> accelerate|?
-
-A=(1 2)
-RUN "${A[@]}" $(nproc) `nproc` *.py
-=> accelerate|1|2|?|?|?
-
-A=(1 "b c"  # d
-  --x=$N)
-A+=(e)
-RUN "${A[@]}" ${A[@]} $A "${A[@]:1}"
-=> accelerate|1|b c|--x|?|e|1|b|c|--x|?|e|1|?
-
-A=()
-RUN "${A[@]}" "${A[*]}" a
-if x; then A+=('' 1); RUN "${A[@]}"; fi
-RUN "${A[@]}"
-=> accelerate||a
-=> accelerate||1
-=> accelerate|?
-
-A=(1); A+=2; RUN "${A[@]}"
-A=(1; 2); RUN "${A[@]}"
-=> accelerate|?
-=> accelerate|?
-
-A=1; A+=2; RUN $A
-=> accelerate|12
-
-C="RUN --x 'a b' $N"
-eval $C
-bash -c "$C"
-=> accelerate|--x|a b|?
-=> accelerate|--x|a b|?
-
-cat <<E
-RUN 'a
-E
-RUN b && torchrun c; ls | tee e
-=> accelerate|b
-=> torchrun|c
-
-f() { RUN a; }
-x=$(RUN b | tail -1)
-=> accelerate|a
-=> accelerate|b
-
-echo RUN a
-pip install deepspeed
-# RUN b
-which torchrun
-[ "$B" != "deepspeed" ] && [[ $B = torchrun ]]
-
-python -m torch.distributed.run a
-python -m deepspeed.launcher.runner
-=> torchrun|a
-=> deepspeed
-
-srun -N 2 RUN a
-/opt/accelerate-launch b
-$RUNNER RUN c
-=> accelerate|a
-=> accelerate|b
-=> accelerate|c
-
-RUN --n <COUNT> {name} t.py
-=> accelerate|--n|?|?|t.py
-
-RUN 'never closed
-=> accelerate|never closed"""
+# Expected words as bash 5 gives them to the program (`printf '%s\n' "$@"` in its place); ? is what only a run tells.
+# What the shell of a job fills in is the same for all tasks of srun; a shell of each task tells them apart.
+CASES = packed.unpacked(Path(__file__).parent / "cases" / "scripts.txt.gz")
+SCRIPTS, FILLED = (part.strip().split("\n\n") for part in CASES.split("===="))
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("block", SCRIPTS.strip().split("\n\n"))
+@pytest.mark.parametrize("block", SCRIPTS)
 def test_words_of_commands(block: str, end: str) -> None:
 	script, *expected = block.replace("RUN ", f"{RUN} ").split("\n=> ")
 	assert commands(script.replace("\n", end)) == expected
@@ -175,62 +82,22 @@ def test_rules_say_nothing_of_a_value_that_is_open() -> None:
 	assert [one.code for one in report.files[0].findings if one.severity.value != "info"] == []
 
 
-# What the shell of the job fills in is the same for all tasks of srun; a shell of each task tells them apart
-FILLED = r"""
-RUN --machine_rank $SLURM_PROCID t.py
-=> $SLURM_PROCID
-
-env A=1 RUN --machine_rank="${SLURM_NODEID}" --main_process_ip $(hostname) t.py
-=> ${SLURM_NODEID}
-
-bash -c "RUN --machine_rank $SLURM_PROCID t.py"
-=> $SLURM_PROCID
-
-sh -c 'RUN --machine_rank $R t.py'
-=> $R
-
--n 2 torchrun --node_rank $R --local_addr `hostname` t.py
-=> $R
-=> `hostname`
-
-bash -c 'RUN --machine_rank $SLURM_PROCID t.py'
-
-bash -c "RUN --machine_rank \$SLURM_PROCID t.py"
-
-bash -c "$C"
-
--N 1 RUN --machine_rank $SLURM_PROCID t.py
-
-RUN --machine_rank $SLURM_PROCID --rdzv_backend c10d t.py
-
-RUN --machine_rank $SLURMD_NODENAME t.py; for SLURMD_NODENAME in a b; do x; done
-
-f; f() { RUN --machine_rank $SLURM_PROCID t.py; }"""
-
-
-@pytest.mark.parametrize("block", FILLED.strip().split("\n\n"))
+@pytest.mark.parametrize("block", FILLED)
 def test_ranks_that_are_filled_in_before_srun(block: str) -> None:
 	line, *expected = block.replace("RUN ", f"{RUN} ").split("\n=> ")
-	text = f"export R=$SLURM_NODEID\nC='{RUN} --machine_rank $SLURM_PROCID t.py'\nsrun {line}\n"
-	for script, there in ((text, expected), (text.replace("srun ", "nohup "), [])):
-		(file,) = api.validate_text(script, OPTIONS, "run.sh").files
-		found = [script[slice(*one.place.extent)] for one in file.findings if one.code == "LCH119"]
-		assert [word.rpartition("=")[2].strip('"') for word in found] == there
+	for by, there in (("srun", expected), ("nohup", [])):
+		text = f"export R=$SLURM_NODEID\nC='{RUN} --machine_rank $SLURM_PROCID t.py'\n{by} {line}\n"
+		(file,) = api.validate_text(text, OPTIONS, "run.sh").files
+		assert [text[slice(*one.place.extent)] for one in file.findings if one.code == "LCH119"] == there
 
 
-@table("""path, start, found
-run.sh, "", 1
-job, "#!/bin/sh\\n", 1
-run.cmd, "", 0
-README.md, "```sh\\n", 0""")
-def test_line_ends_of_windows_are_told_once_and_mended(path: str, start: str, found: int) -> None:
-	text = f"{start}{RUN} --cpu \\\n  t.py\n{RUN} --cpu u.py\n".replace("\n", "\r\n")
-	report = api.validate_text(text, OPTIONS, path)
-	hits = [one for file in report.files for one in file.findings if one.severity.value != "info"]
-	assert [(one.code, one.severity.value) for one in hits] == [("LCH118", "warning")] * found
-	for fix in [one.fix for one in hits]:
-		assert fix is not None
-		assert apply(text, [fix]).text == text.replace("\r\n", "\n")
+@pytest.mark.parametrize("path", ["run.sh", "run.cmd", "README.md"])
+def test_line_ends_of_windows_are_told_once_and_mended(path: str) -> None:
+	text = f"{RUN} --cpu \\\n  t.py\n{RUN} --cpu u.py\n".replace("\n", "\r\n")
+	(file,) = api.validate_text(text, OPTIONS, path).files
+	fixes = [one.fix for one in file.findings if one.code == "LCH118" and one.fix]
+	assert apply(text, fixes).text == (text.replace("\r", "") if path == "run.sh" else text)
+	assert len(fixes) == (path == "run.sh")
 
 
 def findings(text: str, **files: str) -> set[tuple[str, str]]:
@@ -297,3 +164,32 @@ def test_hostile_scripts_take_linear_time(piece: str) -> None:
 def test_more_commands_than_are_looked_at() -> None:
 	found = load_all(Raw("run.sh", f"export A=1\n{RUN} a.py\n" * 600, "\n", False), None)
 	assert len([one for one in found if not isinstance(one, Unreadable)]) == 500
+
+
+def test_each_command_is_a_run_of_its_own(tmp_path: Path) -> None:
+	(script := tmp_path / "run.sh").write_text(f"{RUN} --cpu t.py\nexport A=1\n{RUN} --use_fsdp $X t.py\n", "utf-8")
+	options = OPTIONS._replace(effective=True, compare="1.5.0")
+	report = api.validate_paths([str(script)], options, launch=f"{RUN} --num_processes 2 t.py")
+	text, data = render(report, "text"), json.loads(render(report, "json"))
+	Draft202012Validator(load_json("schemas/report.schema.json")).validate(data)
+	runs = [data["effective"], *data["effective"]["others"]]
+	assert [one["route"] for one in runs] == ["simple", "fsdp", "multi_device"]
+	assert all(f"(run: {one['place']}, route: {one['route']})" in text for one in runs)
+	assert {one["run"] for one in data["comparison"]["settings"]} == {one["place"] for one in runs}
+	assert [sum(row["name"] == "variable.A" for row in one["settings"]) for one in runs][1:] == [1, 0]
+	assert report.effective is not None
+	assert "; 2 other runs" in lines(report.effective, full=False)[0]
+
+
+@table("""words, precision, state
+t.py $A, "no", default
+$A t.py, "no, unless $A sets it", open
+'--mixed_precision fp16 "${A[@]}" t.py', fp16, open
+--config_file gone.yaml t.py, "no, unless gone.yaml sets it", open
+'"$1"', "no", default
+$1, "no, unless $1 sets it", open""")
+def test_what_an_open_word_may_set_is_open(words: str, precision: str, state: str) -> None:
+	found = api.validate_together({"launch": f"{RUN} {words}"}, OPTIONS._replace(effective=True)).effective
+	settings = {one.name: one for one in found.settings} if found else {}
+	assert settings["accelerator.mixed_precision"].value == precision
+	assert (settings["argument.monitor_interval"].state, settings["argument.monitor_interval"].told) == (state, False)

@@ -5,34 +5,37 @@ from collections.abc import Iterator, Sequence
 from .flow.effective import effective, run_of
 from .model import FileReport, Finding, Report
 from .model_effective import Change, Comparison, Effective, Setting
-from .sources.document import Document
 from .validate import Options, Unit, judge
 
 
 def added(report: Report, units: Sequence[Unit], options: Options) -> Report:
-	documents = documents_of(units)
-	now = takes_effect(documents, options)
-	if now is None or not options.compare:
-		return report._replace(effective=now if options.effective else None)
+	now = list(runs(units, options))
+	first = now[0]._replace(others=tuple(now[1:])) if now and options.effective else None
+	if not now or not options.compare:
+		return report._replace(effective=first)
 	earlier = options._replace(targets=options.targets._replace(accelerate=options.compare))
-	before = takes_effect(documents, earlier)
+	before = {one.place: one for one in runs(units, earlier)}
 	was = Report(earlier.targets, tuple(judge(units, earlier)))
-	changes = tuple(changed(before, now)) if before is not None else ()
+	there = [(one, before[one.place]) for one in now if one.place in before]
+	several = len(now) > 1
+	changes = [one._replace(run=run.place if several else None) for run, old in there for one in changed(old, run)]
 	appear, go = differing(report.files, was.files), differing(was.files, report.files)
-	comparison = Comparison(earlier.targets.accelerate, options.targets.accelerate, changes, appear, go)
-	return report._replace(effective=now if options.effective else None, comparison=comparison)
+	comparison = Comparison(earlier.targets.accelerate, options.targets.accelerate, tuple(changes), appear, go)
+	return report._replace(effective=first, comparison=comparison)
 
 
-def documents_of(units: Sequence[Unit]) -> list[Document]:
-	configs = [unit for unit in units if unit.document.kind == "accelerate"]
-	own = [unit.document for unit in units if unit.document.kind in ("launch", "environment", "python")]
-	companions = [unit.companion for unit in configs[:1] if unit.companion is not None]
-	return [*(unit.document for unit in configs[:1]), *companions, *own]
-
-
-def takes_effect(documents: Sequence[Document], options: Options) -> Effective | None:
-	run = run_of(documents, options.targets.accelerate, options.context)
-	return effective(run) if run is not None else None
+def runs(units: Sequence[Unit], options: Options) -> Iterator[Effective]:
+	"""What takes effect in the run of each command, and of each config that no command reads."""
+	shared = [unit.document for unit in units if unit.document.kind in ("environment", "python")]
+	for unit in units:
+		command = unit.command or unit.document
+		if not unit.alone or command.get("launcher") not in (None, "accelerate"):
+			continue
+		documents = dict.fromkeys((unit.document, command, unit.companion, *shared))
+		run = run_of([one for one in documents if one], options.targets.accelerate, options.context)
+		if run is not None:
+			begin = command.value("launcher" if command.kind == "launch" else "distributed_type")
+			yield effective(run)._replace(place=command.place(begin))
 
 
 def changed(before: Effective, after: Effective) -> Iterator[Change]:

@@ -25,6 +25,7 @@ class Setting(NamedTuple):
 	`command.` and, in each worker, `accelerator.` or the plugin's name. `surface` and `place` are those of the value;
 	a value that the launcher or the library makes up has no place. Of an open one `value` says what it depends on.
 	`reader` is who takes it up: "" where nobody does, as happens to arguments that the launcher of the run passes over.
+	`doubted` is one that is open only because not all of the run is known.
 	"""
 
 	name: str
@@ -34,6 +35,7 @@ class Setting(NamedTuple):
 	losers: tuple[Loser, ...] = ()
 	state: State = "default"
 	reader: str = ""
+	doubted: bool = False
 
 	def becomes(self, value: Any, name: str = "") -> "Setting":
 		"""The same setting a step further on its way, in another form; an open one stays open."""
@@ -48,7 +50,8 @@ class Setting(NamedTuple):
 	@property
 	def told(self) -> bool:
 		"""Tell whether it is worth a line: somebody set it, tried to, or has yet to."""
-		return self.state != "default" or bool(self.losers)
+		default = self.state == "default" or (self.doubted and self.surface == "default")
+		return not default or bool(self.losers)
 
 	@property
 	def layer(self) -> str:
@@ -57,19 +60,27 @@ class Setting(NamedTuple):
 
 
 class Effective(NamedTuple):
-	"""The settings of one run for one release of Accelerate. `route` is the launcher that the run takes."""
+	"""The settings of one run for one release of Accelerate. `route` is the launcher that the run takes.
+
+	`place` is that of its command or config, `others` are further runs. `doubt` is what may set more.
+	"""
 
 	release: str
 	route: str
 	settings: tuple[Setting, ...]
+	doubt: str = ""
+	place: Place | None = None
+	others: tuple["Effective", ...] = ()
 
 
 class Change(NamedTuple):
-	"""A setting that another release gives another value, or does not have; None is the side that lacks it."""
+	"""A setting that another release gives another value, or does not have; None is the side that lacks it. `run` is
+	the place of the run, where there are several."""
 
 	name: str
 	before: Setting | None
 	after: Setting | None
+	run: Place | None = None
 
 
 class Comparison(NamedTuple):

@@ -1,13 +1,14 @@
 """What really takes effect in a run: from the launcher's arguments to the fields of the plugins in the workers."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from ..knowledge import accelerate as knowledge
 from ..model import Context
-from ..model_effective import Effective
+from ..model_effective import Effective, Setting
 from ..sources.document import Document
 from .command import command_line
-from .effective_run import Run, arguments, calls_of, variables_given
+from .effective_run import MOST, Run, arguments, calls_of, variables_given
 from .effective_start import start
 from .effective_variables import variables
 from .effective_worker import worker
@@ -33,4 +34,24 @@ def effective(run: Run) -> Effective:
 	exported = variables(run, launched)
 	started = {setting.name: setting for setting in start(run, launched)}
 	outside = (*started.values(), *exported.values(), *launched.values())
-	return Effective(run.release, run.launch.route, (*worker(run, exported, started), *outside))
+	doubt = doubt_of(run)
+	settings = [doubted(one, doubt) for one in (*worker(run, exported, started), *outside)]
+	return Effective(run.release, run.launch.route, tuple(settings), doubt)
+
+
+def doubt_of(run: Run) -> str:
+	"""What may set more than is known: a config that is not here, or a word that only the shell knows."""
+	line = run.launch.command
+	config, word = (line.given.get("config_file"), line.open_at) if line else (None, None)
+	if line and config and not run.launch.has_config:
+		word = config.where
+	elif line is None or word is None or (word == line.script and re.fullmatch(r'"\$\{?\w+\}?"', line.text(word))):
+		return ""
+	return f"unless {line.text(word)[:MOST]} sets it"
+
+
+def doubted(setting: Setting, doubt: str) -> Setting:
+	sure = setting.surface in ("command line", "environment", "python", "deepspeed file")
+	if not doubt or sure or setting.state == "open":
+		return setting
+	return setting._replace(value=f"{setting.value}, {doubt}", state="open", doubted=True)

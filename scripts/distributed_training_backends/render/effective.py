@@ -16,11 +16,19 @@ INNER = ("argument", "variable")  # steps on the way to the workers, shown where
 
 def text_of(effective: Effective, style: Style, full: bool) -> str:
 	shown = chosen(effective, full)
+	doubted = effective.doubt and f" {effective.doubt}"
 	rows = [(one.name, value_of(one), origin(one), " · ".join(losses(one))) for one in shown]
-	head = f"What takes effect with Accelerate {effective.release} (route: {effective.route})"
+	head = f"What takes effect with Accelerate {effective.release} ({title(effective)})"
 	more = len(effective.settings) - len(shown)
-	note = [f"{counted(more, 'setting')} more with --verbose: defaults, and steps on the way"] if more else []
-	return "\n".join([style.paint(head, "bold"), *table([("setting", "value", "set by", "lost"), *rows]), *note, ""])
+	note = [f"{counted(more, 'setting')} more with --verbose: defaults{doubted}, and steps on the way"] if more else []
+	others = (text_of(other, style, full) for other in effective.others)
+	block = [style.paint(head, "bold"), *table([("setting", "value", "set by", "lost"), *rows]), *note, ""]
+	return "\n".join([*block, *others])
+
+
+def title(effective: Effective) -> str:
+	run = f"run: {where(effective.place)}, " if effective.place else ""
+	return f"{run}route: {effective.route}"
 
 
 def chosen(effective: Effective, full: bool) -> list[Setting]:
@@ -83,15 +91,16 @@ def losses(setting: Setting) -> Iterator[str]:
 
 
 def lines(effective: Effective, full: bool) -> list[str]:
-	return [
-		"; lost: ".join([f"{one.name} = {value_of(one)} [{origin(one)}]", *losses(one)])
-		for one in chosen(effective, full)
-	]
+	shown, others = chosen(effective, full), counted(len(effective.others), "other run")
+	head = [f"{title(effective)}; {others}, to be given alone"] if effective.others else []
+	return head + ["; lost: ".join([f"{one.name} = {value_of(one)} [{origin(one)}]", *losses(one)]) for one in shown]
 
 
 def data_of(effective: Effective) -> dict[str, Any]:
 	settings = list(map(setting_data, effective.settings))
-	return {"accelerate": effective.release, "route": effective.route, "settings": settings}
+	made = {"accelerate": effective.release, "route": effective.route, "settings": settings}
+	made |= {"place": where(effective.place)} if effective.place else {}
+	return made | ({"others": [*map(data_of, effective.others)]} if effective.others else {})
 
 
 def setting_data(one: Setting) -> dict[str, Any]:
@@ -116,7 +125,8 @@ def comparison_text(comparison: Comparison, style: Style) -> str:
 
 
 def change_line(change: Change) -> str:
-	return f"{change.name}: {side(change.before)} -> {side(change.after)}"
+	run = f"{where(change.run)}: " if change.run else ""
+	return f"{run}{change.name}: {side(change.before)} -> {side(change.after)}"
 
 
 def side(setting: Setting | None) -> str:
@@ -135,6 +145,7 @@ def comparison_data(comparison: Comparison) -> dict[str, Any]:
 	settings = [
 		{
 			"name": one.name,
+			**({"run": where(one.run)} if one.run else {}),
 			"before": one.before and setting_data(one.before),
 			"after": one.after and setting_data(one.after),
 		}

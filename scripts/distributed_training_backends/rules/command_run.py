@@ -202,25 +202,19 @@ def secret_on_the_command_line(command: CommandLine) -> Iterator[Hit]:
 		yield Hit(command.at(given.flag), "a secret on the command line can be read by every user of the machine")
 
 
-MOST_ENDS = 1_000  # line ends that a fix changes
-
-
 @rule("LCH118", warning="*")
 def crlf_line_ends(started: Document) -> Iterator[Hit]:
 	"""A shell script whose lines end in CRLF, as git on Windows may check them out.
 
-	bash takes the carriage return as a part of the last word, so that `train.py` is not found and `bf16` is no choice;
-	and a backslash before it continues no line, so that what follows is lost. Commands are judged as with LF ends.
-	Source: the Bash reference manual, "Shell Operation", "Escape Character".
+	bash takes the carriage return as a part of the last word, so that `train.py` is not found, and a backslash before
+	it continues no line. The commands are judged as with LF ends. Source: the Bash reference manual, "Shell Operation".
 	"""
 	for defect in started.defects:
 		if defect.name == "crlf":
 			ends = [found.start() for found in re.finditer("\r\n", started.text)]
 			steps = tuple(Operation("text", (), "", extent=(end, end + 1)) for end in ends)
-			text = (
-				"lines end in CRLF: bash takes the carriage return as a part of the last word, also behind a backslash"
-			)
-			repair = Repair("write LF line ends", steps) if len(ends) <= MOST_ENDS else None
+			text = "lines end in CRLF, and bash takes the carriage return as a part of the last word, or of a backslash"
+			repair = Repair("write LF line ends", steps)
 			yield Hit(started.stretch(defect.extent), f"{text}; write LF line ends", repair)
 
 
@@ -228,9 +222,9 @@ def crlf_line_ends(started: Document) -> Iterator[Hit]:
 def rank_filled_in_once(started: Document) -> Iterator[Hit]:
 	"""A rank from a variable such as `SLURM_PROCID`, which the job's own shell fills in before srun starts the tasks.
 
-	That shell runs once, on the first node, so that every task gets its rank: 0. A shell of each task has to fill it
-	in: `srun bash -c '…'` in single quotes, or a script of its own. No rank is read where the tasks meet by c10d.
-	Source: Slurm's manual, srun, "OUTPUT ENVIRONMENT VARIABLES"; the Bash reference manual, "Shell Expansions".
+	Every task gets the rank of that shell: 0. A shell of each task has to fill it in: `srun bash -c '…'` in single
+	quotes, or a script of its own. No rank is read where the tasks meet by c10d. Source: Slurm's manual, srun, "OUTPUT
+	ENVIRONMENT VARIABLES".
 	"""
 	prefix, job = " ".join(started.data["prefix"]), started.data["scheduler"]
 	alone = re.search(r"(?<!\S)(?:-[Nn] ?|--(?:nodes|ntasks)[= ])1(?!\S)", prefix)
@@ -239,6 +233,5 @@ def rank_filled_in_once(started: Document) -> Iterator[Hit]:
 		return
 	for defect in started.defects:
 		if defect.name == "filled-once":
-			text = f"{defect.detail} is filled in once, before srun starts the tasks, and is the same in each"
-			hint = f"write srun bash -c '… {defect.detail} …', in single quotes"
-			yield Hit(started.stretch(defect.extent), f"{text}; {hint}")
+			text = f"{defect.detail} is filled in once, before srun starts the tasks, so that it is the same in each"
+			yield Hit(started.stretch(defect.extent), f"{text}; write srun bash -c '… {defect.detail} …'")

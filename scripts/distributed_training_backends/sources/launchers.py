@@ -38,9 +38,8 @@ PROGRAMS = {
 SBATCH = re.compile(r"^#SBATCH[ \t]+(?:--([\w-]+)|-([NncG]))(?:[ \t]*=?[ \t]*)([^\s#]*)", re.MULTILINE)
 SHORT = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "G": "gpus"}
 FLAWS = {"cut": "cut-by-comment", "unclosed": "unclosed-quote", "blank": "blank-after-continuation"}
-# What differs from task to task, and what takes it
-PER_TASK = re.compile(r"(?:\$[{(]?|`)(SLURM_PROCID|SLURM_NODEID|SLURM_LOCALID|SLURMD_NODENAME|hostname)\b[})`]?")
-OF_A_TASK = re.compile(r"-?-[\w-]*rank|--local[_-]addr")
+PER_TASK = re.compile(r"(?:\$[{(]?|`)(SLURM_(?:PROC|NODE|LOCAL)ID|SLURMD_NODENAME|hostname)\b[})`]?")
+OF_A_TASK = re.compile(r"--[\w-]*rank|--local[_-]addr")
 Spots = frozenset[int]
 Job = dict[str, tuple[Word, Word]]
 MAX_OUTER = 50  # words around a command line that is handed to another shell
@@ -86,9 +85,9 @@ def _documents(path: str, text: str, stretches: Sequence[Extent]) -> Iterator[Do
 def launches(
 	command: Command, script: Script, outer: tuple[Token, ...], task: Spots | None = None
 ) -> Iterator[tuple[Found, Command, tuple[Token, ...], Spots | None]]:
-	"""The launcher of a command, or those in a command line that it hands to another shell.
+	"""The launcher of a command, or those in a command line that it hands to another shell; with the words outside.
 
-	With them come the words outside, and where that stands which srun hands to the shell of each task, if it does.
+	`task` is where that stands which srun hands to a shell of each task.
 	"""
 	found = find(command.words)
 	if found is not None:
@@ -186,8 +185,7 @@ def filled_once(text: str, words: Sequence[Token], found: Found, task: Spots | N
 		for char, spot in zip(*word.text, strict=False) if OF_A_TASK.fullmatch(flag if mark else before) else ():
 			named = PER_TASK.match(text, spot) if char == HOLE and spot not in (task or ()) else None
 			if named and not re.search(rf"(?<![\w$]){named[1]}(?:=| in\b)", text):
-				inside = word.extent.start <= spot <= word.extent.end
-				yield Defect("filled-once", Extent(spot, named.end()) if inside else word.extent, named[0])
+				yield Defect("filled-once", Extent(*named.span()), named[0])
 		before = flag
 
 

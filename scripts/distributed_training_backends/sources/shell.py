@@ -296,26 +296,19 @@ class Lexer:
 
 	def _put(self, builder: _Builder, found: re.Match[str] | None, here: int, quoted: bool) -> None:
 		value = self.lookup(found[1]) if found else None
-		whole = found and found[2]
-		if value is None:
+		if found is None or value is None:
 			builder.hole(self.spots[here])
-		elif whole == "[@]" and quoted and builder.split and value.chars[-1:] in ("", ITEM):
+		elif found[2] == "[@]" and quoted and builder.split and value.chars[-1:] in ("", ITEM):
 			builder.add_items(value)
 		elif quoted or not builder.split:
-			builder.add(joined(value) if whole else first(value))
+			builder.add(as_one(value, found[2]))
 		else:
-			builder.add_split(joined(value) if whole else first(value))
+			builder.add_split(as_one(value, found[2]))
 
 
-def joined(value: Text) -> Text:
-	"""The items of an array as one text, with a blank between two."""
-	chars = value.chars.removesuffix(ITEM).replace(ITEM, " ")
-	return Text(chars, value.spots[: len(chars)])
-
-
-def first(value: Text) -> Text:
-	"""What an array is by its name alone: its first item."""
-	chars = value.chars.partition(ITEM)[0]
+def as_one(value: Text, all_items: str | None) -> Text:
+	"""An array as one text: its items with blanks between them, or the first one."""
+	chars = value.chars.removesuffix(ITEM).replace(ITEM, " ") if all_items else value.chars.partition(ITEM)[0]
 	return Text(chars, value.spots[: len(chars)])
 
 
@@ -348,11 +341,11 @@ class _Builder:
 		self.parted = True
 
 	def add_items(self, value: Text) -> None:
-		for number, found in enumerate(re.finditer(f"([^{ITEM}]*){ITEM}", value.chars)):
-			if number:
+		self.parted, self.gone = True, not value.chars
+		for found in re.finditer(f"([^{ITEM}]*){ITEM}", value.chars):
+			if found.start():
 				self._finish()
 			self.add(Text(found[1], value.spots[slice(*found.span(1))]))
-		self.parted, self.gone = True, not value.chars
 
 	def _add_part(self, value: Text, start: int, end: int) -> None:
 		if end > start:
