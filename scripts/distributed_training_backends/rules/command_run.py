@@ -27,24 +27,21 @@ SWITCHES = {
 	*("no_ssh_check", "bind_cores_to_rank", "elastic_training", "virtual_local_rank", "help"),
 }
 # What accelerate calls it, and what these launchers do
+OF_BOTH = {"machine_rank": "--node_rank", "main_process_ip": "--master_addr", "main_process_port": "--master_port"}
 INSTEAD = {
 	"torchrun": {
+		**OF_BOTH,
 		"num_processes": "--nproc_per_node, which counts for one machine",
 		"num_gpus": "--nproc_per_node",
 		"num_machines": "--nnodes",
 		"num_nodes": "--nnodes",
-		"machine_rank": "--node_rank",
-		"main_process_ip": "--master_addr",
-		"main_process_port": "--master_port",
 	},
 	"deepspeed": {
+		**OF_BOTH,
 		"num_processes": "--num_gpus",
 		"nproc_per_node": "--num_gpus",
 		"num_machines": "--num_nodes",
 		"nnodes": "--num_nodes",
-		"machine_rank": "--node_rank",
-		"main_process_ip": "--master_addr",
-		"main_process_port": "--master_port",
 	},
 }
 
@@ -213,7 +210,7 @@ def crlf_line_ends(started: Document) -> Iterator[Hit]:
 		if defect.name == "crlf":
 			ends = [found.start() for found in re.finditer("\r\n", started.text)]
 			steps = tuple(Operation("text", (), "", extent=(end, end + 1)) for end in ends)
-			text = "lines end in CRLF, and bash takes the carriage return as a part of the last word, or of a backslash"
+			text = "lines end in CRLF: to bash the CR is a part of the last word, and \\ before it continues no line"
 			repair = Repair("write LF line ends", steps)
 			yield Hit(started.stretch(defect.extent), f"{text}; write LF line ends", repair)
 
