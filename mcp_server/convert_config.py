@@ -74,7 +74,7 @@ TOOL = Tool(
 		"plugin code, TrainingArguments), and what gets lost."
 	),
 	properties={
-		"config": text("Text of an Accelerate YAML or launch command", minLength=1),
+		"config": text("Accelerate YAML, command or TrainingArguments", minLength=1),
 		"to": {"type": "string", "enum": list(TARGETS), "description": "fsdp: from DeepSpeed"},
 		"deepspeed_config": text(),
 		"num_processes": whole(),

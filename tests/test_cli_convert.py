@@ -29,14 +29,19 @@ def test_the_command_line_writes_and_refuses(tmp_path: Path, capsys: pytest.Capt
 		f"--to fsdp2 {config} -o {config}": "would be overwritten",
 		f"--to launch {config} --diff": "another format",
 		f"--to fsdp2 {config} {out}": "one run",
+		f"--to launch {config} -o {out}": "--overwrite replaces it",
+		f"--to launch {config} -o {tmp_path}": "s a directory",
 		f"--to fsdp3 {config}": "invalid choice",
 		f"{config}": "--to",
 		"--to fsdp2": "give a config, or --launch",
 		f"--to fsdp2 {tmp_path}/none.yaml": "none.yaml",
 	}.items():
 		assert run(line) == 2, line
-		assert message in capsys.readouterr().err
+		shown = capsys.readouterr().err
+		assert (message in shown, "converted;" in shown) == (True, False)
 	assert config.read_text() == FSDP1
+	assert run(f"--to launch {config} -o {out} --overwrite") == 0
+	assert "accelerate launch" in out.read_text()
 
 
 def test_a_refused_config_is_not_converted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -284,7 +284,8 @@ FILE, fsdp, 'names the DeepSpeed file ds.json: give it too'
 FSDP1, nothing, there is no target 'nothing'
 "distributed_type: FSDP\\nfsdp_config: 5\\nnum_processes: 2\\n", fsdp2, fsdp_config is no mapping
 "distributed_type: MULTI_GPU\\nnum_processes: 2\\n", fsdp2, runs MULTI_GPU
-"bf16: true\\noutput_dir: x\\nper_device_train_batch_size: 1\\n", fsdp2, of the kind trainer""",
+"bf16: true\\noutput_dir: x\\nper_device_train_batch_size: 1\\n", fsdp2, runs MULTI_GPU
+"bf16: true\\noutput_dir: x\\nper_device_train_batch_size: 1\\n", trainer, TrainingArguments already""",
 	FSDP1=FSDP1,
 	ZERO3=ZERO3,
 	FILE=FILE,

@@ -2,10 +2,12 @@
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from tests.oracle.commands import parsed
+from tests.tables import table
 from tests.test_convert import FSDP1, ZERO3, convert, fsdp1, said, words_of
 
 from distributed_training_backends import api
@@ -84,3 +86,97 @@ def test_below_stage_3_loading_and_saving_are_told() -> None:
 	loading = {"fsdp_state_dict_type": "FULL_STATE_DICT", "fsdp_cpu_ram_efficient_loading": True}
 	told = said(convert(fsdp1(fsdp_sharding_strategy="SHARD_GRAD_OP", **loading), "deepspeed"))
 	assert told.items() >= {"fsdp_state_dict_type": "same", "fsdp_cpu_ram_efficient_loading": "lost"}.items()
+
+
+def test_blocks_that_a_flag_beats_go_aloud(tmp_path: Path) -> None:
+	(tmp_path / "fsdp.yaml").write_text(FSDP1)
+	(tmp_path / "run.sh").write_text("accelerate launch --use_deepspeed --zero_stage 2 train.py\n")
+	names = [str(tmp_path / name) for name in ("run.sh", "fsdp.yaml")]
+	report = api.convert_paths(names, "accelerate", api.Options(api.default_targets()))
+	assert yaml.safe_load(report.text).keys().isdisjoint({"fsdp_config"})
+	assert said(report) == {"fsdp_config": "same", "comment": "lost"}
+
+
+ZERO = {"stage": 3, "offload_optimizer": {"device": "cpu"}}
+AUTO = dict.fromkeys(["train_batch_size", "gradient_accumulation_steps", "gradient_clipping"], "auto")
+DEEPSPEED = {**AUTO, "bf16": {"enabled": "auto"}, "zero_optimization": ZERO}
+DEFAULTS = {
+	"fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
+	"fsdp_cpu_ram_efficient_loading": False,
+	"fsdp_state_dict_type": "FULL_STATE_DICT",
+}
+FIRST = {
+	**DEFAULTS,
+	"fsdp_version": 1,
+	"fsdp_sharding_strategy": "FULL_SHARD",
+	"fsdp_backward_prefetch": "NO_PREFETCH",
+	"fsdp_forward_prefetch": False,
+	"fsdp_use_orig_params": True,
+	"fsdp_sync_module_states": True,
+}
+OLD = {name: FIRST[name] for name in FIRST if name not in ("fsdp_state_dict_type", "fsdp_auto_wrap_policy")}
+
+
+# What the Trainer of each release gives to the plugin: `_process_fsdp_args` of training_args.py
+@table(
+	"""transformers, arguments, block
+5.24.0, {fsdp: true}, NEW
+5.24.0, {fsdp: shard_grad_op auto_wrap}, KEEP
+5.24.0, {fsdp: true, fsdp_config: {fsdp_version: 1}}, FIRST
+5.9.0, {fsdp: [shard_grad_op, offload]}, OFFLOAD
+5.2.0, {fsdp: shard_grad_op auto_wrap}, GRAD_OP
+4.57.0, {fsdp: shard_grad_op auto_wrap, fsdp_config: {version: 2}}, GRAD_OP""",
+	NEW={**DEFAULTS, "fsdp_version": 2, "fsdp_reshard_after_forward": True},
+	KEEP={**DEFAULTS, "fsdp_version": 2, "fsdp_reshard_after_forward": False},
+	FIRST=FIRST,
+	OFFLOAD={**OLD, "fsdp_offload_params": True},
+	GRAD_OP={**OLD, "fsdp_sharding_strategy": "SHARD_GRAD_OP", "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP"},
+)
+def test_fsdp_of_the_trainer(transformers: str, arguments: dict[str, Any], block: dict[str, Any]) -> None:
+	for text in (yaml.safe_dump(arguments), f"from transformers import *\nTrainingArguments(**{arguments})\n"):
+		kind = "python" if "import" in text else "trainer"
+		made = yaml.safe_load(convert(text, "accelerate", kind=kind, transformers=transformers).text)
+		assert {**DEFAULTS, **made["fsdp_config"]} == {**DEFAULTS, **block}
+
+
+@table(
+	"""zero, block, companion
+{}, {zero_stage: 3, offload_optimizer_device: cpu, gradient_accumulation_steps: 4}, false
+{overlap_comm: true}, {deepspeed_config_file: ds_config.json}, true"""
+)
+def test_deepspeed_of_the_trainer(zero: dict[str, Any], block: dict[str, Any], companion: bool) -> None:
+	config = {**DEEPSPEED, "zero_optimization": {**ZERO, **zero}}
+	given = {"bf16": True, "gradient_accumulation_steps": 4, "learning_rate": 1e-4, "deepspeed": config}
+	report = convert(yaml.safe_dump(given), "accelerate", kind="trainer")
+	made = yaml.safe_load(report.text)
+	assert (made["deepspeed_config"], made.get("mixed_precision")) == (block, None if companion else "bf16")
+	assert said(report).get("deepspeed") == ("open" if companion else None)
+	assert any("learning_rate" in note.setting for note in report.notes)
+	sharded = yaml.safe_load(convert(yaml.safe_dump(given), "fsdp", kind="trainer").text)
+	assert (sharded["mixed_precision"], sharded["fsdp_config"]["fsdp_offload_params"]) == ("bf16", True)
+
+
+IMPORTS = "from trl import SFTConfig\nfrom accelerate import Accelerator\n"
+
+
+@table(
+	"""code, message
+SFTConfig(fsdp=chosen), fsdp decides what runs
+SFTConfig(); SFTConfig(fsdp=True), 'SFTConfig in line 3, SFTConfig in line 3: one run'
+SFTConfig(bf16=True); Accelerator(cpu=True), one run
+parser.parse(), what a parser makes
+"SFTConfig(fsdp=True, fsdp_config='f.json')", 'names the file f.json: give it too'"""
+)
+def test_arguments_that_are_not_known(code: str, message: str) -> None:
+	with pytest.raises(BadConversionError, match=message):
+		convert(IMPORTS + code + "\n", "accelerate", kind="python")
+
+
+def test_what_only_the_script_knows_is_told() -> None:
+	report = convert(
+		f"{IMPORTS}Accelerator()\nSFTConfig(fsdp=True, fsdp_config={{'state_dict_type': n}}, **more)\n",
+		"launch",
+		kind="python",
+	)
+	told = {note.setting: note.message for note in report.notes if note.status == "open"}
+	assert {"state_dict_type", "mixed_precision", "SFTConfig"} <= told.keys()

@@ -1,6 +1,7 @@
 """convert-backend-config: the same run, spelled for another backend or surface."""
 
 import argparse
+import os
 from collections.abc import Sequence
 
 from . import cli_common as common
@@ -13,6 +14,7 @@ USAGE = "%(prog)s --to TARGET [options] PATH [DEEPSPEED_JSON]"
 EXAMPLES = """\
   convert_backend_config.py --to fsdp2 fsdp1.yaml -o fsdp2.yaml
   convert_backend_config.py --to fsdp accelerate.yaml ds_zero3.json --diff
+  convert_backend_config.py --to accelerate train.py
   convert_backend_config.py --to accelerate --launch "accelerate launch --use_fsdp --num_processes 8 train.py"
 
 The result goes to standard output, what is said about it to standard error.
@@ -50,6 +52,8 @@ def check(args: argparse.Namespace) -> None:
 	common.check_output_name(args)
 	if args.output_file and cli_run.real(args.output_file) in map(cli_run.real, args.paths):
 		raise common.UsageError(f"--output-file {args.output_file} is one of the inputs, and would be overwritten")
+	if args.output_file and os.path.isfile(args.output_file) and not args.overwrite:
+		raise common.UsageError(f"{args.output_file} exists: --overwrite replaces it")
 
 
 def show(report: ConvertReport, args: argparse.Namespace) -> None:
@@ -59,21 +63,23 @@ def show(report: ConvertReport, args: argparse.Namespace) -> None:
 	if args.output_format == "json":
 		common.emit(convert_json(report), args.output_file)
 		return
-	for line in note_lines(report):
-		common.note(line)
 	if args.diff and report.text and not report.same_format:
 		raise common.UsageError(f"--diff shows changes of a file, and {report.to} is another format")
 	text = render_diff(report.path, report.before, report.text) if args.diff and report.text else report.text
-	if report.text:
-		common.emit(text, args.output_file)
+	if report.text and args.output_file:
+		common.emit(text, args.output_file)  # before anything is said of success
+	for line in note_lines(report):
+		common.note(line)
+	if report.text and not args.output_file:
+		common.emit(text)
 
 
 def build_parser() -> cli_parser.Parser:
 	parser = cli_parser.Parser(PROG, SUMMARY, EXAMPLES, USAGE)
-	told = "the config, and the DeepSpeed JSON that it names; - reads standard input"
+	told = "a config, command, script or file of TrainingArguments, and the file that it names; - is standard input"
 	parser.add_argument("paths", nargs="*", metavar="PATH", help=told)
 	parser.add_argument("--to", required=True, choices=TARGETS, metavar="TARGET", help=TO.replace("\n", " "))
-	kinds = ("auto", "accelerate", "deepspeed", "launch", "python")
+	kinds = ("auto", "accelerate", "deepspeed", "fsdp", "launch", "python", "trainer")
 	parser.add_argument("--format", choices=kinds, default="auto", help="the kind of PATH")
 	told = "the command that starts the run, instead of PATH or with it"
 	parser.add_argument("--launch", metavar="COMMAND", help=told)
@@ -84,6 +90,7 @@ def build_parser() -> cli_parser.Parser:
 	group = parser.add_argument_group("output")
 	group.add_argument("--output-format", choices=("text", "json"), default="text")
 	group.add_argument("-o", "--output-file", metavar="PATH", help="write there instead of to standard output")
+	group.add_argument("--overwrite", action="store_true", help="replace a file that is there")
 	group.add_argument("--diff", action="store_true", help="show what changes in the file")
 	return parser
 

@@ -15,10 +15,12 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import yaml
 from tests.oracle import environment
+from tests.oracle.alike import BESIDE, FIELDS, Facts, other_backend, other_fsdp, senses, unlike
 from tests.oracle.cases import Case, corpus, flags, questions
 from tests.oracle.client import Answer
 from tests.oracle.commands import parsed
@@ -29,20 +31,15 @@ from distributed_training_backends.convert.from_launch import to_config as from_
 from distributed_training_backends.model_convert import BadConversionError, ConvertReport
 from reference_tables import keep_figures
 
-Facts = Mapping[str, Any]
 IN_PLACE = ("fsdp2", "fsdp", "deepspeed")
-# What differs between a file, flags and objects, and decides nothing.
-BESIDE = {"variables", "device", "backend", "process_groups", "debug", "launch", "native_amp", "scaler"}
 EXPECTED = ("FSD024", "FSD026")  # one process, and bugs of the release, whatever the file says
 TRIPS = {
 	"trip-backends": ("fsdp", "deepspeed"),
 	"trip-flags": ("launch", "accelerate"),
 	"trip-python": ("python", "accelerate"),
+	"trip-trainer": ("trainer", "accelerate"),
 }
-FIELDS = (
-	*("cpu_offload", "auto_wrap_policy", "transformer_cls_names_to_wrap", "min_num_params", "state_dict_type"),
-	*("activation_checkpointing", "cpu_ram_efficient_loading", "ignored_modules"),
-)
+KINDS: Mapping[str, Any] = {"python": "python", "trainer": "trainer"}
 TO_FSDP2 = """
 import json, sys, yaml
 from accelerate.commands.to_fsdp2 import convert_config_to_fsdp2
@@ -159,84 +156,6 @@ def said_of(report: ConvertReport) -> set[str]:
 	return {note.setting for note in report.notes if note.status in ("lost", "changed", "open")}
 
 
-def unlike(before: Facts, after: Facts, said: set[str]) -> Iterator[str]:
-	"""Where two launches differ: torchrun's configuration, and what the first worker builds."""
-	ours, theirs = before["launch"]["torchrun"], after["launch"]["torchrun"]
-	if "distributed_type" in said:
-		return
-	if ours != theirs and "num_processes" not in said:
-		yield f"torchrun: {ours} and {theirs}"
-	for name, value in before["state"].items():
-		told = name != "num_processes" and any(one.startswith(name) for one in said)
-		other = after["state"].get(name)
-		if not told and value != other and name not in BESIDE - {"native_amp", "scaler", "debug"}:
-			both = [one if isinstance(one, dict) else {"": one} for one in (value, other)]
-			yield "; ".join(f"{name} {k} {both[0].get(k)} {v}" for k, v in both[1].items() if both[0].get(k) != v)[:300]
-
-
-def other_fsdp(before: Facts, after: Facts, said: set[str]) -> Iterator[str]:
-	old, new = before["fsdp_plugin"], after["fsdp_plugin"]
-	if old.get("fsdp_version") == 2:
-		return
-	strategy = str(old.get("sharding_strategy", ""))
-	if "NO_SHARD" in strategy:
-		if new:
-			yield "NO_SHARD is sharded"
-		return
-	reshards = "GRAD_OP" not in strategy and "ZERO2" not in strategy
-	if new.get("reshard_after_forward") is not reshards:
-		yield f"{strategy}: reshard {new.get('reshard_after_forward')}"
-	machines = "HYBRID" in strategy and "fsdp_sharding_strategy" not in said
-	shape = (after.get("mesh") or {}).get("shape") or []
-	if machines and before["num_processes"] > 8 and len([size for size in shape if size > 1]) != 2:
-		yield f"{strategy}: mesh {shape}"
-	yield from senses(old, new, FIELDS, said)
-	same = ("num_processes", "mixed_precision", "distributed_type")
-	yield from (f"{name}: {before[name]} and {after[name]}" for name in same if before[name] != after[name])
-
-
-def other_backend(before: Facts, after: Facts, said: set[str]) -> Iterator[str]:
-	one, other = sharded(before), sharded(after)
-	for name, settings in NEAREST.items():
-		if one[name] != other[name] and not said & set(settings.split()):
-			yield f"{name}: {one[name]} and {other[name]}"
-
-
-NEAREST = {
-	"weights in shards": "zero_stage distributed_type fsdp_sharding_strategy",
-	"offload": "offload_optimizer_device offload_param_device fsdp_offload_params",
-	"precision": "bf16.enabled fp16.enabled",
-	"processes": "",
-}
-
-
-def sharded(state: Facts) -> dict[str, Any]:
-	zero, fsdp = state.get("deepspeed_plugin") or {}, state.get("fsdp_plugin") or {}
-	first = fsdp.get("fsdp_version") != 2
-	whole = "FULL_SHARD" in str(fsdp.get("sharding_strategy")) if first else fsdp["reshard_after_forward"]
-	device, config = str(zero.get("offload_optimizer_device", "none")), zero.get("deepspeed_config", {})
-	chosen = next((name for name in ("bf16", "fp16") if config.get(name, {}).get("enabled") is True), None)
-	return {
-		"weights in shards": zero["zero_stage"] == 3 if zero else bool(whole),
-		"offload": device != "none" or sense(fsdp.get("cpu_offload")) == "True",
-		"precision": chosen or state["mixed_precision"],
-		"processes": state["num_processes"],
-	}
-
-
-def senses(one: Facts, other: Facts, names: Sequence[str], said: set[str]) -> Iterator[str]:
-	for name in names:
-		if sense(one.get(name)) != sense(other.get(name)) and f"fsdp_{name}" not in said:
-			yield f"{name}: {one.get(name)} and {other.get(name)}"
-
-
-def sense(value: Any) -> str:
-	text = str(value)
-	if "Offload" in text:
-		return str("CPUOffloadPolicy" in text or "offload_params=True" in text)
-	return "False" if text == "None" else text
-
-
 def side_by_side(bench: Bench, cases: Sequence[Case], home: environment.Environment) -> Iterator[str]:
 	"""How many FSDP1 files each of the two keeps whole, by what; a table."""
 	ours: dict[str, ConvertReport] = {}
@@ -255,10 +174,12 @@ def side_by_side(bench: Bench, cases: Sequence[Case], home: environment.Environm
 			said = said_of(ours[case.name]) if who == "ours" else set()
 			counts.update((who, what) for what in kept(bench, case, text, said))
 			counts[who, "comments"] += len(comments(text))
-	remarks = sum(len(comments(one.text)) for one in chosen)
 	yield f"| FSDP1 to FSDP2, {len(chosen)} files | here | `accelerate to-fsdp2` |"
 	yield "|---|---:|---:|"
-	for what, name in (*zip(KEPT, KEPT, strict=True), ("comments", f"comments, of {remarks}")):
+	for what, name in (
+		*zip(KEPT, KEPT, strict=True),
+		("comments", f"comments, of {sum(len(comments(one.text)) for one in chosen)}"),
+	):
 		yield f"| {name} | {counts['ours', what]} | {counts['to-fsdp2', what]} |"
 
 
@@ -274,8 +195,9 @@ def kept(bench: Bench, case: Case, text: str, said: set[str]) -> Iterator[str]:
 		yield KEPT[1]
 	if in_order(case.data, made.data) and in_order(case.data["fsdp_config"], made.data.get("fsdp_config")):
 		yield KEPT[2]
-	both = old["verdict"] == new["verdict"] == "accepted"
-	if both and not list(other_fsdp(old["facts"]["state"], new["facts"]["state"], said)):
+	if old["verdict"] == new["verdict"] == "accepted" and not list(
+		other_fsdp(old["facts"]["state"], new["facts"]["state"], said)
+	):
 		yield KEPT[3]
 
 
@@ -301,7 +223,7 @@ def round_trip(bench: Bench, case: Case, there: str, back: str) -> Outcome | Non
 		known = "runs MULTI_GPU" in second  # stage 0
 		return Outcome(case.name, "said what differs" if known else "no way back", () if known else (second[:200],))
 	text, said, same = second
-	after = bench.of_text(case, text)
+	after = bench.of_text(case if there in IN_PLACE else replace(case, suffix=".yaml"), text)
 	if after["verdict"] != "accepted":
 		return Outcome(case.name, "refused", (refusal(after),))
 	compare = changed_on_the_way if there in IN_PLACE else unlike
@@ -317,14 +239,18 @@ def way_back(bench: Bench, case: Case, first: ConvertReport, back: str) -> tuple
 		command.data["environment"].update(variables)
 		hub, notes = from_launch(command, None, bench.release)
 		return hub.text, {note.setting for note in notes}, not any(note.status == "lost" for note in notes)
-	options = bench.options._replace(kind="python" if first.to == "python" else None)
+	options = bench.options._replace(kind=KINDS.get(first.to))
 	world = yaml.safe_load(case.text).get("num_processes")
 	try:
 		second = api.convert_text(first.text, back, options, case.companions)
 	except BadConversionError as error:
 		return str(error)
 	text, said = second.text, said_of(second)
-	if first.to == "python" and isinstance(world, int):
+	if first.to == "trainer":
+		said -= {"distributed_type"} if case.data["distributed_type"] == "MULTI_GPU" else set()
+		if "fsdp_sharding_strategy" in said:  # as it was
+			text = text.replace("FULL_SHARD", str(case.data["fsdp_config"]["fsdp_sharding_strategy"]))
+	if options.kind and isinstance(world, int):
 		text = f"num_processes: {world}\n" + text
 	if world == 1:  # torchrun starts one process as it does eight
 		said |= {"distributed_type", "num_machines"}
@@ -341,8 +267,7 @@ def changed_on_the_way(before: Facts, after: Facts, said: set[str]) -> Iterator[
 
 def show(title: str, outcomes: Sequence[Outcome]) -> tuple[int, str]:
 	"""Print what came of one conversion; give the number of wrong ones, and a row."""
-	states = Counter(one.state for one in outcomes)
-	wrong = [one for one in outcomes if one.wrong]
+	states, wrong = Counter(one.state for one in outcomes), [one for one in outcomes if one.wrong]
 	print(f"{title}: {len(outcomes)} files; " + ", ".join(f"{count} {state}" for state, count in states.most_common()))
 	print(f"  {len(wrong)} wrong")
 	kinds = {re.sub(r"\d+", "N", text)[:150]: one.name for one in wrong for text in one.wrong}
@@ -371,8 +296,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 			wrong, row = show(title, [one for one in found if one])
 			failures, rows = failures + wrong, [*rows, row]
 			table = list(side_by_side(bench, cases, home)) if to == "fsdp2" else table
-	text = "\n".join([*rows, "", *table]) + "\n"
-	print(text)
+	print(text := "\n".join([*rows, "", *table]) + "\n")
 	if options.write:
 		keep_figures("conversion", text)
 	return int(bool(failures))

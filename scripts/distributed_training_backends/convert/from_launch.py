@@ -34,8 +34,8 @@ def to_config(command: Document, config: Document | None, release: str) -> tuple
 		draft.set(True, "use_cpu")
 	if draft.document.get("distributed_type") != kind:
 		draft.set(kind, "distributed_type")
-	if config is not None and not launch.uses_parallelism:
-		draft.remove("parallelism_config")
+	if config is not None:
+		beaten(draft, kind, launch.uses_parallelism)
 	place(draft, said(line, launch.uses_parallelism, draft), release)
 	if line.open_at is not None and line.open_at != line.script:
 		told, where = "the shell fills it in: what it holds is not here", command.place(line.at(line.open_at)).line
@@ -43,7 +43,23 @@ def to_config(command: Document, config: Document | None, release: str) -> tuple
 	place(draft, variables(line, draft), release)
 	if count is OPEN and "num_processes" not in line.given:
 		draft.say("open", "num_processes", "as many as the machine has devices: write how many")
-	return draft.document, tuple(draft.notes)
+	about_command = len(draft.notes)
+	if config is not None:
+		draft.finished()
+	of_config = (note._replace(line=None) for note in draft.notes[about_command:])
+	return draft.document, (*draft.notes[:about_command], *of_config)
+
+
+def beaten(draft: Draft, kind: str, parallel: bool) -> None:
+	"""Drop the blocks that a flag of the command leaves without a reader."""
+	own = {"FSDP": "fsdp_config", "DEEPSPEED": "deepspeed_config", "MEGATRON_LM": "megatron_lm_config"}
+	other = draft.first.get("distributed_type") != kind
+	blocks = [block for name, block in own.items() if name != kind and other]
+	for block in (*blocks, *(() if parallel else ("parallelism_config",))):
+		if draft.first.has(block):
+			told = f"goes from {draft.first.path}: as {kind}, which the command asks for, the run does not read it"
+			draft.say("same", block, told)
+			draft.remove(block)
 
 
 def script_in(command: Document, release: str) -> str:

@@ -3,20 +3,21 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ..model import Report, Severity
+from ..model import Kind, Report, Severity
 from ..model_convert import TARGETS, BadConversionError, ConvertReport, Note, ordered
 from ..sources.document import Document
 from ..validate import Options
-from . import from_launch, from_python
+from . import from_launch
 from .backends import to_deepspeed, to_fsdp
 from .draft import fresh, reread, written
 from .flags import to_flags
+from .from_trainer import DEEPSPEED_FILE, Hub
+from .from_trainer import hub_of as of_trainer
 from .fsdp2 import to_fsdp2
 from .python_code import to_python
 from .source import Run
 from .trainer import to_trainer
 
-DEEPSPEED_FILE = "ds_config.json"
 SCRIPT = "train.py"
 IN_PLACE = ("fsdp2", "fsdp", "deepspeed")
 TO: dict[str, Callable[[Run], str]] = {
@@ -28,6 +29,9 @@ TO: dict[str, Callable[[Run], str]] = {
 	"trainer": to_trainer,
 	"accelerate": lambda run: run.first.text,
 }
+# What goes with a kind; files of the other settings go with scripts and files of the Trainer.
+BESIDE: dict[Kind, tuple[Kind, ...]] = {"launch": ("accelerate", "deepspeed"), "accelerate": ("deepspeed",)}
+BESIDE |= {"deepspeed": (), "fsdp": ()}
 
 
 class Given(NamedTuple):
@@ -35,17 +39,24 @@ class Given(NamedTuple):
 
 	main: Document
 	config: Document | None = None
+	fsdp: Document | None = None
 
 
 def main_of(documents: Sequence[Document]) -> Given:
 	"""The one document that says how the run is launched: a command counts more than the config that it may take."""
-	found = {kind: [one for one in documents if one.kind == kind] for kind in ("launch", "python", "accelerate")}
-	config = found["accelerate"]
-	mains = found["launch"] or found["python"] or config or documents
-	if len(mains) != 1 or len(config) > 1:
-		names = ", ".join(one.path for one in (mains if len(mains) > 1 else config)[:3])
-		raise BadConversionError("one run is converted at a time" + (f", not {names}" if names else ""))
-	return Given(mains[0], config[0] if config else None)
+	kinds: tuple[Kind, ...] = ("launch", "python", "accelerate", "trainer", "deepspeed", "fsdp")
+	found = {kind: [one for one in documents if one.kind == kind] for kind in kinds}
+	mains = next(filter(None, found.values()), [])
+	if not mains:
+		what = [f"{one.path} is of the kind {one.kind}, which is no run" for one in documents[:1]]
+		raise BadConversionError("".join(what) or "there is no run in it")
+	main = mains[0]
+	beside = BESIDE.get(main.kind, ("deepspeed", "fsdp"))
+	taken = {kind: found[kind][0] for kind in beside if found[kind]}
+	for other in documents:
+		if other is not main and other is not taken.get(other.kind):
+			raise BadConversionError(f"one run is converted at a time: {other.path} says more beside {main.path}")
+	return Given(main, taken.get("accelerate"), taken.get("fsdp"))
 
 
 def with_config(given: Given, config: Document | None, named: object) -> Given:
@@ -64,9 +75,11 @@ def convert(
 	if any(defect.name == "filled-by-shell" for one in given if one is not None for defect in one.defects):
 		raise BadConversionError(f"{given.main.path}: the shell fills in values; convert the file that it writes")
 	main, targets = given.main, options.targets
-	hub, notes = hub_of(given, options)
+	if main.kind == to == "trainer":
+		raise BadConversionError(f"{main.path} is a file of TrainingArguments already")
+	hub, notes, inner = hub_of(given, options)
 	script = script or (from_launch.script_in(main, targets.accelerate) if main.kind == "launch" else "")
-	companion = main if main.kind == "deepspeed" else find(hub)
+	companion = main if main.kind == "deepspeed" else inner or find(hub)
 	run = Run(hub, companion, targets, options.context, script or SCRIPT)
 	text, in_place = TO[to](run), to in IN_PLACE
 	made = run.notes if hub is main else [note._replace(line=None) for note in run.notes]
@@ -84,18 +97,16 @@ def convert(
 	)
 
 
-def hub_of(given: Given, options: Options) -> tuple[Document, tuple[Note, ...]]:
+def hub_of(given: Given, options: Options) -> Hub:
 	main = given.main
 	if main.kind == "accelerate":
-		return (main if not main.begin else reread(main, written(main.data, "yaml"))), ()
+		return Hub(main if not main.begin else reread(main, written(main.data, "yaml")))
 	if main.kind == "deepspeed":
 		block = {"deepspeed_config_file": main.path if main.path != "<text>" else DEEPSPEED_FILE}
-		return fresh(main, {"distributed_type": "DEEPSPEED", "deepspeed_config": block}), ()
+		return Hub(fresh(main, {"distributed_type": "DEEPSPEED", "deepspeed_config": block}))
 	if main.kind == "launch":
-		return from_launch.to_config(main, given.config, options.targets.accelerate)
-	if main.kind == "python":
-		return from_python.to_config(main, options.targets)
-	raise BadConversionError(f"{main.path} is of the kind {main.kind}, which is no run")
+		return Hub(*from_launch.to_config(main, given.config, options.targets.accelerate))
+	return of_trainer(main, given.fsdp, options.targets)
 
 
 # --- what the validator says ---------------------------------------------------------------------------------

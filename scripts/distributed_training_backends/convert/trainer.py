@@ -60,6 +60,8 @@ class Arguments:
 
 	def deepspeed(self) -> Settings:
 		run = self.run
+		if run.zero_stage == 3 and run.value("zero3_init_flag") is False:
+			run.about("changed", "zero3_init_flag", "the Trainer always builds the model in shards at stage 3")
 		if run.zero_name is not None:
 			yield "deepspeed", run.zero_name
 			return
@@ -67,8 +69,6 @@ class Arguments:
 			if (value := run.value(option)) is not None:
 				yield name, value
 		yield "deepspeed", self.zero_config()
-		if run.zero_stage == 3 and run.value("zero3_init_flag") is False:
-			run.about("changed", "zero3_init_flag", "the Trainer always builds the model in shards at stage 3")
 		several = run.value("num_machines") not in (None, 1)
 		for option in run.launch.arguments:
 			lost = option.startswith("deepspeed_") and run.launch.given(option)
@@ -80,7 +80,11 @@ class Arguments:
 		zero: dict[str, Any] = {"stage": stage}
 		for what in ("optimizer", "param"):
 			device = value(f"offload_{what}_device")
-			if device not in (None, "none") and (what == "optimizer" or stage == 3):
+			if device in (None, "none"):
+				continue
+			if what == "param" and stage != 3:
+				self.run.tell("same", "offload_param_device", f"ZeRO-{stage} does not read it")
+			else:
 				path = {"nvme_path": value(f"offload_{what}_nvme_path")} if device == "nvme" else {}
 				zero[f"offload_{what}"] = {"device": device, **path}
 		if stage == 3 and (whole := value("zero3_save_16bit_model")) is not None:

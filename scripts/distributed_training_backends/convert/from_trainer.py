@@ -1,0 +1,199 @@
+"""Arguments of the Transformers Trainer, in a file or a script, as a config file that starts the same run."""
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from ..flow.script import Script
+from ..flow.script_parts import is_open
+from ..knowledge import transformers
+from ..model import Context, Targets
+from ..model_convert import BadConversionError, Note
+from ..sources.document import OPEN, Document
+from ..sources.python_values import Made
+from . import from_python
+from .draft import reread, written
+from .from_python import UNKNOWN, Reader, Where, of_argument
+from .source import PRECISIONS, Settings, leaves, strategy_named, table, truth
+
+DEEPSPEED_FILE = "ds_config.json"
+BASE, RESHARD = "TrainingArguments", "reshard_after_forward"
+PLUGINS = {"fsdp_plugin": "FullyShardedDataParallelPlugin", "dynamo_plugin": "TorchDynamoPlugin"}
+PASSED_ON = (
+	"backward_prefetch forward_prefetch use_orig_params sync_module_states "
+	"cpu_ram_efficient_loading state_dict_type activation_checkpointing"
+)
+
+
+class Hub(NamedTuple):
+	"""The config that a source comes to, what is said about it, and the DeepSpeed config that stands in the source."""
+
+	document: Document
+	notes: tuple[Note, ...] = ()
+	companion: Document | None = None
+
+
+def hub_of(document: Document, fsdp: Document | None, targets: Targets) -> Hub:
+	"""What a script or a file of the Trainer comes to; `fsdp` is the file that its `fsdp_config` may name."""
+	if document.kind != "python":
+		own = {"fsdp": True, "fsdp_config": document.data} if document.kind == "fsdp" else document.data
+		return Arguments(targets, own, document.key).hub(document, fsdp)
+	script = Script(document, targets, Context())
+	calls = [call for call in script.calls if call.module != "accelerate"]
+	runs = calls + [call for call in script.of("Accelerator") if call.given or not calls]
+	if len(runs) != 1:
+		told = ", ".join(f"{call.name} in line {document.place(call.at()).line}" for call in runs[:3])
+		told = f"{told}: one run is converted at a time" if told else "no Accelerator and no TrainingArguments"
+		told += "" if runs else "; what a parser makes of them is not in the script"
+		raise BadConversionError(f"{document.path} makes {told}")
+	call = runs[0]
+	if not calls:
+		return Hub(*from_python.to_config(document, script, call))
+	made = Arguments(targets, call.given, call.at, script)
+	if call.name != BASE and not {*PRECISIONS} & call.given.keys():
+		made.note("open", "mixed_precision", f"{call.name} may have a default of its own", call.at)
+	if call.open:
+		made.note("open", call.name, "some of its arguments are not known by name here", call.at)
+	return made.hub(document, fsdp)
+
+
+class Arguments(Reader):
+	"""Takes in what decides about the run; what is `left` stays in the arguments."""
+
+	def __init__(self, targets: Targets, given: Mapping[str, Any], at: Where, script: Script | None = None) -> None:
+		super().__init__(targets.accelerate, script)
+		self.trainer, self.at, self.left = transformers.for_release(targets.transformers), at, dict(given)
+
+	def get(self, name: str, decisive: bool = False) -> Any:
+		value = self.left.pop(name, None)
+		if value is OPEN or isinstance(value, Made) or (isinstance(value, list) and OPEN in value):
+			if decisive:
+				raise BadConversionError(f"{name} decides what runs, and only the script knows it: write it down")
+			self.note("open", name, UNKNOWN, self.at)
+			return None
+		if isinstance(value, str) and value.lstrip().startswith("{"):
+			with suppress(ValueError):
+				return json.loads(value)
+		return value
+
+	def hub(self, document: Document, file: Document | None) -> Hub:
+		fsdp, deepspeed = self.get("fsdp", decisive=True), self.get("deepspeed", decisive=True)
+		precision = next((name for name in PRECISIONS[::-1] if self.get(name)), None)
+		cpu, config, companion = self.get("use_cpu") or self.get("no_cuda"), self.fsdp_config(file), None
+		kind = "DEEPSPEED" if deepspeed else "FSDP" if fsdp else "NO" if cpu else "MULTI_GPU"
+		self.options |= {"use_cpu": True} if cpu else {}
+		if deepspeed:
+			companion = self.deepspeed(document, deepspeed, precision)
+		elif fsdp:
+			self.made_of("fsdp_plugin", dict(self.fsdp(fsdp, config)))
+		else:
+			told = f"{kind}: how many processes there are decides, which nothing here says"
+			self.note("open", "distributed_type", told, self.at)
+		if precision and "deepspeed_config_file" not in self.options:
+			self.options["mixed_precision"] = precision
+		compiled = {name: self.get(f"torch_compile_{name}") for name in ("backend", "mode")}
+		if self.get("torch_compile") or any(compiled.values()):
+			self.made_of("dynamo_plugin", {**compiled, "backend": compiled["backend"] or "inductor"})
+		if (parallel := self.made_by(self.left.get("parallelism_config"))) is not None:
+			del self.left["parallelism_config"]
+			self.made(of_argument("parallelism_config"), parallel)
+		if names := ", ".join(sorted(map(str, self.left))):
+			told = "no key sets them, and the Trainer still reads them; those that the config says now may go"
+			self.notes.append(Note("open", names, told))
+		return Hub(*self.config(document, kind), companion)
+
+	def made_of(self, argument: str, fields: Mapping[str, Any]) -> None:
+		self.plugin(of_argument(argument), PLUGINS[argument], fields, self.at)
+
+	def fsdp_config(self, file: Document | None) -> dict[str, Any]:
+		value = own = self.get("fsdp_config")
+		if isinstance(own, str):
+			if file is None or not isinstance(file.data, dict):
+				raise BadConversionError(f"fsdp_config names the file {own}: give it too")
+			value = file.data
+		short = "fsdp_" if self.trainer.strips_prefix == "always" or value is not own else ""
+		config = {str(key).removeprefix(short): item for key, item in (value or {}).items()}
+		for key in [key for key, item in config.items() if item is OPEN]:
+			self.note("open", key, UNKNOWN, self.at)
+			del config[key]
+		return config
+
+	def fsdp(self, asked: Any, config: dict[str, Any]) -> Settings:
+		"""What the Trainer gives to the plugin. Source: training_args.py, `_process_fsdp_args`."""
+		known, only = self.trainer.fsdp_keys, table("plugins", "fsdp", "only")
+		words = (
+			[] if asked is True else [str(one).lower() for one in (asked.split() if isinstance(asked, str) else asked)]
+		)
+		version = int(str(config.get("version", "") if "version" in known else "") or self.trainer.fsdp_default_version)
+		if truth(config.get("xla")):
+			raise BadConversionError("fsdp_config asks for FSDP of XLA, of which no config of Accelerate says anything")
+		for key in ("min_num_params", "transformer_layer_cls_to_wrap"):
+			config = {key: self.get(f"fsdp_{key}"), **config}
+		if version == 1 and truth(config.get("cpu_ram_efficient_loading")):
+			config["sync_module_states"] = True  # as the plugin does; the launcher refuses one without the other
+		unread = [key for key in config if key not in known or only.get(key) not in (None, version)]
+		if unread and (told := ", ".join(key for key in unread if config[key] is not None)):
+			self.note("same", "fsdp_config", f"the Trainer does not read {told}", self.at)
+		yield "fsdp_version", version
+		yield from self.sharding(version, next(filter(strategy_named, words), ""), config)
+		offload = config.get("cpu_offload", "offload" in words) if "cpu_offload" in known else "offload" in words
+		yield "cpu_offload", True if truth(offload) else None
+		least, policy = config["min_num_params"], config.get("auto_wrap_policy", "TRANSFORMER_BASED_WRAP")
+		if "auto_wrap_policy" not in known:
+			policy = None if "auto_wrap" not in words else "SIZE_BASED_WRAP" if least else "TRANSFORMER_BASED_WRAP"
+		yield "auto_wrap_policy", policy
+		yield "min_num_params", (policy == "SIZE_BASED_WRAP" and least) or None
+		layers = config["transformer_layer_cls_to_wrap"]
+		yield "transformer_cls_names_to_wrap", layers if policy == "TRANSFORMER_BASED_WRAP" else None
+		for key in PASSED_ON.split():
+			if key in known and only.get(key) in (None, version):
+				yield key, config.get(key, known[key].default)
+		if "limit_all_gathers" in config and not truth(config["limit_all_gathers"]):
+			yield "limit_all_gathers", False
+
+	def sharding(self, version: int, word: str, config: Mapping[str, Any]) -> Settings:
+		record = self.trainer.fsdp_keys.get(RESHARD)
+		by_word = record is None or record.default_by_version.get("2") == "false"  # until 5.3
+		if version == 2:
+			yield RESHARD, config.get(RESHARD, not by_word and word != "shard_grad_op")
+			return
+		yield "sharding_strategy", word.upper() if by_word and word else "FULL_SHARD"
+		asked = str(config.get(RESHARD, word) or "full_shard").upper()
+		if not by_word and asked != "FULL_SHARD":
+			told = f"FULL_SHARD, as the Trainer's plugin is: write {asked} if the run exports FSDP_SHARDING_STRATEGY"
+			self.note("open", "fsdp_sharding_strategy", told, self.at)
+
+	def deepspeed(self, document: Document, config: Any, precision: str | None) -> Document | None:
+		"""Take in a DeepSpeed config; give it as a document where only a file can hold it."""
+		if isinstance(config, str):
+			self.options["deepspeed_config_file"] = config
+			if precision:
+				told = f"refused in a config beside a DeepSpeed file: keep {precision} an argument, or write it there"
+				self.note("open", "mixed_precision", told, self.at)
+			return None
+		if any(is_open(value) for _, value in leaves(config)):
+			raise BadConversionError("a part of deepspeed is known to the script only: write it to a file")
+		config, steps = json.loads(json.dumps(config, default=str)), table("trainer", "deepspeed")
+		filled = {key: value for key, name in steps.items() if config.get(key) == "auto" and (value := self.get(name))}
+		block = self.block({**config, **filled}, precision)
+		if block is not None:
+			self.options |= block
+			return None
+		config |= filled | ({precision: {**config.get(precision, {}), "enabled": True}} if precision else {})
+		self.note("open", "deepspeed", f"write this to {DEEPSPEED_FILE}: {json.dumps(config)}", self.at)
+		self.options["deepspeed_config_file"] = DEEPSPEED_FILE
+		return reread(document, written(config, "json"), "deepspeed", "json")
+
+	def block(self, config: Mapping[str, Any], precision: str | None) -> dict[str, Any] | None:
+		"""A mapping in the keys of `deepspeed_config`; None where they do not say all of it."""
+		rows = [*(row["deepspeed"] for row in table("backends")), *(row["keys"] for row in table("only_deepspeed"))]
+		options = {row[-1]: row[0] for row in rows if len(row) > 1}
+		found, steps = dict[str, Any](), {*table("trainer", "deepspeed")}
+		fine = {"train_batch_size", "train_micro_batch_size_per_gpu", *steps, *(f"{one}.enabled" for one in PRECISIONS)}
+		for path, value in leaves(config):
+			if options.get(path) and value != "auto":
+				found[options[path]] = value
+			elif (value != "auto" or path not in fine) and (path, value) != (f"{precision}.enabled", True):
+				return None
+		return found if steps <= config.keys() and "zero_stage" in found else None
