@@ -29,7 +29,7 @@ def words_of(page: Path) -> dict[str, Words]:
 			cells = [cell.strip() for cell in CELL.split(line)[1:-1]]
 			if not column:
 				column = cells.index("meaning") if "meaning" in cells else -1
-			elif column > 0 and not line.startswith("|---"):
+			elif column > 0 and not line.startswith("|-|"):
 				found[title].meanings[cells[0]] = cells[column] if column < len(cells) else ""
 		elif line and title and not found[title].about:
 			found[title] = found[title]._replace(about=line)

@@ -72,7 +72,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
 	"""The lines of a table, without columns that are empty in every row, empty cells at a row's end, and spaces."""
 	kept = [column for column in range(len(head)) if column == 0 or any(row[column] for row in rows)]
 	yield f"|{'|'.join(head[column] for column in kept)}|"
-	yield f"|{'---|' * len(kept)}"
+	yield f"|{'-|' * len(kept)}"
 	for row in rows:
 		cells = [row[column] for column in kept]
 		while not cells[-1]:

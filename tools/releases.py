@@ -1,4 +1,4 @@
-"""Archives of the releases that the knowledge covers, each pinned by version and sha256.
+"""Archives of the releases that the knowledge covers, each pinned by version and the first 128 bits of its sha256.
 
     python tools/releases.py list accelerate
     python tools/releases.py fetch deepspeed 0.19.8 --cache .oracle
@@ -46,7 +46,7 @@ class ReleaseError(Exception):
 class Release(NamedTuple):
 	package: str
 	version: str
-	sha256: str
+	digest: str
 
 	@property
 	def file(self) -> str:
@@ -57,7 +57,7 @@ def table() -> dict[str, dict[str, Release]]:
 	"""Every pinned release, oldest first, by package and version."""
 	rows = json.loads(packed.unpacked(TABLE))
 	return {
-		package: {version: Release(package, version, sha256) for version, sha256 in of.items()}
+		package: {version: Release(package, version, digest) for version, digest in of.items()}
 		for package, of in rows.items()
 	}
 
@@ -78,13 +78,12 @@ def fetch(package: str, release: str, cache_dir: Path) -> Path:
 	"""The verified archive of a release, downloaded into ``cache_dir/archives`` unless it is there."""
 	pinned = find(package, release)
 	archive = cache_dir / "archives" / pinned.file
-	if archive.is_file() and digest(archive) == pinned.sha256:
+	if archive.is_file() and digest(archive.read_bytes()) == pinned.digest:
 		return archive
 	archive.parent.mkdir(parents=True, exist_ok=True)
 	data = download(archive_url(package, pinned.file))
-	got = hashlib.sha256(data).hexdigest()
-	if got != pinned.sha256:
-		raise ReleaseError(f"{pinned.file}: sha256 is {got}, {TABLE.name} says {pinned.sha256}")
+	if (got := digest(data)) != pinned.digest:
+		raise ReleaseError(f"{pinned.file}: sha256 begins with {got}, {TABLE.name} says {pinned.digest}")
 	write_atomically(archive, data)
 	return archive
 
@@ -115,8 +114,8 @@ def source_tree(package: str, release: str, cache_dir: Path) -> Path:
 # --- archives ---
 
 
-def digest(file: Path) -> str:
-	return hashlib.sha256(file.read_bytes()).hexdigest()
+def digest(data: bytes) -> str:
+	return hashlib.sha256(data).hexdigest()[:32]
 
 
 def write_atomically(target: Path, data: bytes) -> None:
@@ -207,10 +206,10 @@ def download(url: str) -> bytes:
 def pin(package: str, version: str, archive: Path, path: Path = TABLE) -> None:
 	"""Add a release to the table (or correct it), keeping one line for each release, oldest first."""
 	rows = json.loads(packed.unpacked(path))
-	release = Release(package, version, digest(archive))
+	release = Release(package, version, digest(archive.read_bytes()))
 	if archive.name != release.file:
 		raise ReleaseError(f"{archive.name} is not {release.file}")
-	of = {**rows.get(package, {}), version: release.sha256}
+	of = {**rows.get(package, {}), version: release.digest}
 	rows[package] = {name: of[name] for name in sorted(of, key=release_order)}
 	packed.pack(path, dump(rows))
 

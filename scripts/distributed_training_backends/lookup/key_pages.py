@@ -38,7 +38,7 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _roomy(line: str) -> str:
-	row = line.startswith("|") and not line.startswith("|---")
+	row = line.startswith("|") and not line.startswith("|-|")
 	return f"| {' | '.join(_CELL.split(line)[1:-1])} |" if row else line
 
 
