@@ -26,7 +26,8 @@ def options_from(args: argparse.Namespace) -> api.Options:
 		rules = api.rules()
 		select, ignore = selection(args.select, rules), selection(args.ignore, rules)
 	targets = common.targets_from(args, api.default_targets())
-	for text in api.about_targets(targets):
+	compared = targets._replace(accelerate=args.compare_accelerate or targets.accelerate)
+	for text in dict.fromkeys((*api.about_targets(targets), *api.about_targets(compared))):
 		common.note(text)
 	return api.Options(
 		targets=targets,

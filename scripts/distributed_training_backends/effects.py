@@ -1,6 +1,7 @@
 """What takes effect in the run that was given, and what another release of Accelerate would change in it."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from .flow.effective import effective, run_of
 from .model import FileReport, Finding, Report
@@ -26,13 +27,16 @@ def added(report: Report, units: Sequence[Unit], options: Options) -> Report:
 
 def runs(units: Sequence[Unit], options: Options) -> Iterator[Effective]:
 	"""What takes effect in the run of each command, and of each config that no command reads."""
-	shared = [unit.document for unit in units if unit.document.kind in ("environment", "python")]
+	kinds = ("deepspeed", "environment", "python", "trainer")
+	shared = {kind: [unit for unit in units if unit.document.kind == kind] for kind in kinds}
+	beside = [unit.document for several in shared.values() for unit in several]
+	files = [unit.companion for unit in shared["trainer"]]
 	for unit in units:
 		command = unit.command or unit.document
 		if not unit.alone or command.get("launcher") not in (None, "accelerate"):
 			continue
-		documents = dict.fromkeys((unit.document, command, unit.companion, *shared))
-		run = run_of([one for one in documents if one], options.targets.accelerate, options.context)
+		documents = dict.fromkeys((*beside, unit.document, command, unit.companion, *files))
+		run = run_of([one for one in documents if one], options.targets.accelerate, options.context, options.targets.transformers)
 		if run is not None:
 			begin = command.value("launcher" if command.kind == "launch" else "distributed_type")
 			yield effective(run)._replace(place=command.place(begin))
@@ -58,7 +62,10 @@ def differs(change: Change) -> bool:
 
 def alike(setting: Setting) -> tuple[object, ...]:
 	read = bool(setting.reader) if setting.layer in ("argument", "variable") else None
-	return setting.state == "open", str(setting.value), type(setting.value).__name__, read
+	value = setting.value
+	with suppress(TypeError, ValueError):  # 1e8 and 100000000 are one number
+		value = value if isinstance(value, bool) else float(value)
+	return setting.state == "open", str(value), type(value).__name__, read
 
 
 def differing(files: Sequence[FileReport], others: Sequence[FileReport]) -> tuple[Finding, ...]:

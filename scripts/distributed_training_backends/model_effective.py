@@ -4,7 +4,7 @@ from typing import Any, Literal, NamedTuple
 
 from .model import Finding, Place
 
-Surface = Literal["file", "command line", "environment", "python", "deepspeed file", "launcher", "default"]
+Surface = Literal["file", "command line", "environment", "python", "trainer", "deepspeed file", "launcher", "default"]
 State = Literal["set", "default", "open"]
 LAYERS = ("accelerator", "torchrun", "command", "variable", "argument")  # and the names of plugins
 
@@ -36,6 +36,11 @@ class Setting(NamedTuple):
 	state: State = "default"
 	reader: str = ""
 	doubted: bool = False
+
+	@property
+	def argued(self) -> bool:
+		"""Tell whether an argument in Python gives it, or one of TrainingArguments."""
+		return self.surface in ("python", "trainer")
 
 	def becomes(self, value: Any, name: str = "") -> "Setting":
 		"""The same setting a step further on its way, in another form; an open one stays open."""

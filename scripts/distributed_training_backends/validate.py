@@ -105,6 +105,11 @@ def unit_findings(unit: Unit, options: Options, beside: Sequence[Document] = ())
 		inputs = lone_inputs(document)
 		inputs["deepspeed"] = deepspeed_of(document, companion, targets, context)
 		inputs["absent_file"] = None if companion else file_named(document)
+		if any(one.kind in ("accelerate", "launch") for one in beside):
+			from .flow.script import run_beside
+
+			launched = run_beside(document, beside, targets, context)
+			inputs["trained"] = (document, launched) if launched else None
 	elif companion is not None:
 		inputs["deepspeed"] = DeepSpeedFile(companion, "accelerate", targets, context, inputs.get("launch"))
 	elif isinstance(name := document.get("deepspeed_config", "deepspeed_config_file"), str):
@@ -134,7 +139,7 @@ def script_findings(document: Document, options: Options, beside: Sequence[Docum
 	from .flow.script_parts import script_parts
 
 	script = script_of(document, beside, options.targets, options.context)
-	yield from run({"script": script, "beside": script.launch}, options)
+	yield from run({"script": script, "beside": script.launch, "trained": script.trained}, options)
 	for part in script_parts(script):
 		yield from (finding for finding in run(part.inputs, options) if part.gives(finding.code))
 

@@ -64,14 +64,27 @@ def run(case: Case) -> Answer:
 	answer: Answer = {"stage": "accelerator", "facts": {}, "verdict": "accepted"}
 	with listening() as heard:
 		try:
-			accelerator = accelerate.Accelerator(**constructed(case.get("python", {})))
+			accelerator, trainer = made(case)
 			answer["facts"] = {"state": describe(accelerator), "process_groups": requests}
+			answer["facts"] |= trainer
 			answer["stage"] = "deepspeed config"
 			answer["facts"]["deepspeed"] = read_by_deepspeed(accelerator)
 			answer["stage"] = "built"
 		except (Exception, SystemExit) as error:
 			answer |= {"verdict": "rejected", "error": refusal(error)}
 	return {"warnings": heard, "faked": faked, **answer}
+
+
+def made(case: Case) -> tuple[Any, Answer]:
+	"""The accelerator of the script or of its Trainer; then, too, which variables TrainingArguments leave."""
+	if "trainer" not in case:
+		return accelerate.Accelerator(**constructed(case.get("python", {}))), {}
+	from tests.oracle import trainer
+
+	settings = trainer.arguments(case["folder"], **case["trainer"])
+	left = {name: value for name, value in os.environ.items() if name.startswith(("ACCELERATE_", "FSDP_"))}
+	built = trainer.build(settings, HIDDEN_SIZE, settings.world_size)
+	return built.accelerator, {"left": left, "steps": built.args.gradient_accumulation_steps}
 
 
 def constructed(calls: dict[str, dict[str, Any]]) -> dict[str, Any]:

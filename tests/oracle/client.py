@@ -26,7 +26,7 @@ WORKERS: dict[Library, str] = {
 # An answer depends on these files and on nothing else of the checkout.
 COMMON_SOURCES = ("fakes.py", "stubs.py", "worker.py")
 SOURCES: dict[Library, tuple[str, ...]] = {
-	"accelerate": (*COMMON_SOURCES, "accelerate_worker.py", "building.py", "launching.py"),
+	"accelerate": (*COMMON_SOURCES, "accelerate_worker.py", "building.py", "launching.py", "trainer.py"),
 	"deepspeed": (*COMMON_SOURCES, "deepspeed_fakes.py", "deepspeed_worker.py", "tracing.py", "trainer.py"),
 	"snippets": (*COMMON_SOURCES, "building.py", "deepspeed_fakes.py", "launching.py", "snippets.py"),
 }

@@ -26,11 +26,13 @@ import packed
 from distributed_training_backends.flow import effective
 from distributed_training_backends.flow.placement import block_keys
 from distributed_training_backends.knowledge import accelerate, accelerate_api
+from distributed_training_backends.knowledge.transformers import for_release
 from distributed_training_backends.model import Context, Extent
 from distributed_training_backends.sources.command import Word, launch_document
 from distributed_training_backends.sources.document import OPEN, Document
 from distributed_training_backends.sources.python_values import Made
 from distributed_training_backends.sources.yaml_source import parse_yaml
+from distributed_training_backends.versions import covers
 
 RELEASES = ("0.30.1", "0.34.2", "1.4.0", "1.8.1", "1.12.0", "1.15.0")
 WANTED = 0.98
@@ -64,6 +66,7 @@ class Drawn(NamedTuple):
 	variables: Mapping[str, str] = {}
 	python: Mapping[str, Mapping[str, Any]] = {}
 	deepspeed: dict[str, Any] | None = None
+	trainer: dict[str, Any] | None = None
 
 
 @cache
@@ -77,6 +80,9 @@ def some(rng: random.Random, table: Mapping[str, Any], share: float) -> dict[str
 
 
 def drawn(rng: random.Random, release: str) -> Drawn:
+	release, _, transformers = release.partition("/")
+	if transformers:
+		return with_trainer(rng, release, transformers)
 	routes = tables()["routes"]
 	kind = rng.choices(list(routes), [route["weight"] for route in routes.values()])[0]
 	route, options = routes[kind], accelerate.for_release(release).options
@@ -89,6 +95,24 @@ def drawn(rng: random.Random, release: str) -> Drawn:
 		dict(python_of(rng, route, release)) if rng.random() < 0.6 else {},
 		some(rng, tables()["deepspeed_file"], 0.6) | {"zero_optimization": {"stage": 2}} if "file" in route else None,
 	)
+
+
+def with_trainer(rng: random.Random, release: str, transformers: str) -> Drawn:
+	run, known = drawn(rng, release), for_release(transformers)
+	while run.config["distributed_type"] not in tables()["trainer_routes"]:
+		run = drawn(rng, release)
+	table = tables()["trainer"]
+	found = {
+		key: value for key, value in some(rng, table["arguments"], 0.25).items() if key in known.training_arguments
+	}
+	if run.config["distributed_type"] in ("FSDP", "MULTI_GPU") and rng.random() < 0.6:
+		eras = table["fsdp"][next(span for span in table["fsdp"] if covers(span, known.release))]
+		found |= {"fsdp": rng.choice(eras["fsdp"]), "fsdp_config": some(rng, rng.choice(eras["fsdp_config"]), 0.4)}
+	elif rng.random() < 0.5:
+		found["deepspeed"] = some(rng, tables()["deepspeed_file"], 0.6) | {"zero_optimization": {"stage": 2}}
+	if found.get("fp16"):
+		found.pop("bf16", None)
+	return run._replace(python={}, trainer=found)
 
 
 def config_of(rng: random.Random, kind: str, route: Mapping[str, Any], release: str) -> dict[str, Any]:
@@ -124,11 +148,13 @@ def question(run: Drawn) -> Answer:
 	files = {"config.yaml": yaml.safe_dump(run.config, sort_keys=False)}
 	files |= {"ds.json": json.dumps(run.deepspeed)} if run.deepspeed is not None else {}
 	asked: Answer = {"mode": "launch", "files": files, "config": "config.yaml", "flags": list(run.flags), "gpus": GPUS}
+	asked |= {"trainer": run.trainer} if run.trainer is not None else {}
 	return {**asked, "environment": dict(run.variables), "python": {k: dict(v) for k, v in run.python.items()}}
 
 
 def ours(run: Drawn, release: str) -> dict[str, Any]:
-	found = effective.run_of(documents(run), release, Context())
+	release, _, transformers = release.partition("/")
+	found = effective.run_of(documents(run), release, Context(), transformers)
 	settings = effective.effective(found).settings if found is not None else ()
 	return {one.name: OPEN if one.state == "open" else one.value for one in settings}
 
@@ -138,6 +164,7 @@ def documents(run: Drawn) -> list[Document]:
 	found = [parse_yaml("config.yaml", question(run)["files"]["config.yaml"], "accelerate")]
 	found += [Document("ds.json", "deepspeed", "json", "", run.deepspeed, {})] if run.deepspeed is not None else []
 	found.append(launch_document("<launch>", "", Word("accelerate", Extent(0, 0)), words, {}))
+	found += [] if run.trainer is None else [Document("args.yaml", "trainer", "yaml", "", run.trainer, {})]
 	found.append(Document("<environment>", "environment", "json", "", dict(run.variables), {}))
 	return [*found, Document("<python>", "python", "json", "", {"calls": calls(run)}, {})]
 
@@ -163,7 +190,12 @@ def theirs(answer: Answer) -> dict[str, Any] | None:
 	found |= {f"torchrun.{name}": value for name, value in (launch["torchrun"] or {}).items()}
 	if launch["command"]:
 		found["command.line"] = ["python" if word.endswith("/python") else word for word in launch["command"]]
-	state = facts.get("state")
+	state, left = facts.get("state"), facts.get("left", {})
+	if left:
+		changed = {name for name in found if name.startswith(("variable.ACCELERATE_", "variable.FSDP_"))}
+		found = {name: value for name, value in found.items() if name not in changed}
+		found |= {f"variable.{name}": value for name, value in left.items()}
+		found["trainer.gradient_accumulation_steps"] = facts["steps"]
 	return found | (dict(of_worker(state)) if state and answer["verdict"] == "accepted" else {})
 
 
@@ -233,6 +265,9 @@ def compare(run: Drawn, number: int, release: str, oracle: Oracle, tally: Tally)
 		return
 	said = ours(run, release)
 	inside = any(name.startswith("accelerator.") for name in real)
+	if run.trainer is not None and not inside:
+		tally.counts["runs refused by the Trainer"] += 1
+		return
 	tally.counts["runs built"] += inside
 	names = set(real) | {name for name in said if inside or name.startswith(("argument.", "variable.", "torchrun."))}
 	if said.get("accelerator.fp8_backend") is OPEN:

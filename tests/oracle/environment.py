@@ -70,8 +70,11 @@ class Environment:
 		return wrong + [name for name in EXTRAS if name not in found]
 
 	def accelerate_path(self, release: str) -> list[Path]:
-		"""What goes on PYTHONPATH so that `import accelerate` finds this release."""
+		"""What goes on PYTHONPATH for a release of Accelerate, or one and one of Transformers: "1.12.0/4.57.6"."""
+		release, _, transformers = release.partition("/")
 		folders = [self.stub_folder / name for name in stubs.groups_for(order(release))]
+		if transformers not in ("", PINS["transformers"]):
+			folders += [releases.source_tree("transformers", transformers, self.home), self.hub_0()]
 		if release == PINS["accelerate"]:
 			return folders
 		return [releases.source_tree("accelerate", release, self.home), *folders]
@@ -91,6 +94,12 @@ class Environment:
 		folder = self.home / "pydantic1"
 		if not (folder / "pydantic").is_dir():
 			self.install("--no-deps", "--target", str(folder), "pydantic>=1.10,<2")
+		return folder
+
+	def hub_0(self) -> Path:
+		folder = self.home / "hub0"
+		if not (folder / "tokenizers").is_dir():
+			self.install("--target", str(folder), "huggingface_hub<1", "tokenizers<0.23")
 		return folder
 
 	def install(self, *arguments: str) -> None:

@@ -3,11 +3,13 @@
 Follows `__post_init__` and `set_mixed_precision` of utils/dataclasses.py.
 """
 
+from os.path import basename
 from typing import Any
 
 from ..model_effective import Setting
 from .effective_plugins import Fields, Variables, fields
 from .effective_run import Run, place_of
+from .effective_trainer import filled
 
 OWNER, TITLE = "DeepSpeedPlugin", "deepspeed_plugin"
 CONFIG = f"{TITLE}.deepspeed_config"
@@ -25,14 +27,19 @@ MADE = Setting("", None, "launcher", state="set")  # by the library itself
 Config = dict[str, Setting]
 
 
-def plugin(run: Run, variables: Variables, precision: Setting) -> Fields:
+def plugin(run: Run, variables: Variables, precision: Setting, processes: Setting) -> Fields:
 	found = fields(run, variables, OWNER, TITLE)
 	file = found.pop("hf_ds_config")
 	given = entries(run, file)
 	if given is None and file.value not in (None, "none"):
 		return {**found, "config.": Setting(CONFIG, f"what {file.value} says", state="open")}
+	called = "DeepSpeedPlugin" in run.calls  # by TrainingArguments, which fills the file before
+	if given is not None and called:
+		filled(run, given, processes)
 	config = from_fields(found) if given is None else from_file(given, found)
 	finish(config, found, precision)
+	if not called:
+		filled(run, config, processes)
 	stage3 = config["zero_optimization.stage"].value == 3 if "zero_optimization.stage" in config else False
 	flag = found["zero3_init_flag"]
 	if flag.value is None:
@@ -45,7 +52,8 @@ def plugin(run: Run, variables: Variables, precision: Setting) -> Fields:
 def entries(run: Run, file: Setting) -> Config | None:
 	"""The entries of the config that the plugin is given, by dotted path: a file that is at hand, or a mapping."""
 	found: Config = {}
-	document = run.deepspeed if isinstance(file.value, str) and file.value != "none" else None
+	name = basename(file.value) if isinstance(file.value, str) else None
+	document = run.deepspeed if name and run.deepspeed and basename(run.deepspeed.path) == name else None
 
 	def walk(value: Any, pointer: tuple[str, ...]) -> None:
 		if isinstance(value, dict) and (value or not pointer):

@@ -34,9 +34,9 @@ def fields(run: Run, variables: Variables, owner: str, title: str) -> Fields:
 		default = [default] * len(names) if len(names) > 1 else shaped(run, f"{owner}.{name}", parameter.type, default)
 		winner = chosen(variable, argument, Setting("", default), wins(run, owner, name))
 		found[name] = unsure(call, argument, winner._replace(name=f"{title}.{name}"))
-	unread(run, owner, found)
+	unread(run, owner, found, call.arguments if call else {})
 	for name, setting in found.items():
-		if setting.surface == "python":
+		if setting.argued:
 			found[name] = setting.becomes(shaped(run, f"{owner}.{name}", "text", setting.value))
 	return found
 
@@ -122,12 +122,12 @@ def member(names: list[str] | None, value: Any) -> Any:
 	return None if text == "NO_PREFETCH" else text
 
 
-def unread(run: Run, owner: str, found: Fields) -> None:
+def unread(run: Run, owner: str, found: Fields, arguments: Variables) -> None:
 	"""Empty the fields whose variable the class does not look at, given what another field is."""
 	for span, rules in run.table("not_read").get(owner, {}).items():
 		for condition, names in rules.items() if run.covers(span) else ():
 			for name in names if holds(condition, found) else ():
-				if name in found and found[name].surface != "python":
+				if name in found and not (name in arguments and found[name].argued):
 					reason = f"not read with {condition}" if condition else "read by the class only in later releases"
 					found[name] = Setting(found[name].name, None, losers=found[name].beaten(reason))
 	for condition, names in run.table("dropped").get(owner, {}).items():

@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ..knowledge import accelerate as knowledge
+from ..knowledge import transformers
 from ..model import Place, Pointer
 from ..model_effective import Loser, Setting, Surface
 from ..resources import load_json
@@ -16,7 +17,12 @@ from .launch import ELASTIC_ROUTES, Launch, destination
 from .placement import LAUNCHERS, is_read
 
 MOST = 60  # characters of an expression that is shown
-NAMES: Mapping[str, Surface] = {"launch": "command line", "environment": "environment", "python": "python"}
+NAMES: Mapping[str, Surface] = {
+	"launch": "command line",
+	"environment": "environment",
+	"python": "python",
+	"trainer": "trainer",
+}
 
 
 class Call(NamedTuple):
@@ -28,6 +34,44 @@ class Call(NamedTuple):
 	open: bool = False
 
 
+class Trainer(NamedTuple):
+	"""TrainingArguments: those `given`, and those that are not known (`open`; None: all the others).
+
+	`by` is who makes them, `calls` what is handed to them; entries of mappings go by their dotted names.
+	"""
+
+	release: str
+	given: Mapping[str, Setting]
+	by: Setting
+	open: frozenset[str] | None = frozenset()
+	calls: Mapping[str, Call] = {}
+
+	def of(self, name: str) -> Setting:
+		if name in self.given:
+			return self.given[name]
+		known = transformers.for_release(self.release).training_arguments.get(name)
+		found = Setting("", known.default if known else None)
+		if known is None or (self.open is not None and name not in self.open):
+			return found
+		return self.by._replace(value=f"{found.value}, unless {name} is set", state="open")
+
+	def value(self, name: str) -> Any:
+		found = self.of(name)
+		return None if found.state == "open" else found.value
+
+	def entry(self, source: str | None, asked: Setting, default: Any) -> Setting | None:
+		"""An argument, or an entry with or without its prefix; else a default, which comes with what asks for it."""
+		names = (str(source), str(source).replace("fsdp_config.", "fsdp_config.fsdp_"))
+		found = next((self.given[name] for name in names if name in self.given), None)
+		return found if found is not None or default is None else asked._replace(value=default)
+
+	def covers(self, spans: str) -> bool:
+		return covers(spans, self.release)
+
+	def table(self, section: str) -> Any:
+		return load_json("effective.json")["trainer"][section]
+
+
 class Run(NamedTuple):
 	"""Everything that is known of a run. `calls` are by the name of the class."""
 
@@ -35,6 +79,7 @@ class Run(NamedTuple):
 	environment: Mapping[str, Setting] = {}
 	calls: Mapping[str, Call] = {}
 	deepspeed: Document | None = None
+	trainer: Trainer | None = None
 
 	@property
 	def release(self) -> str:

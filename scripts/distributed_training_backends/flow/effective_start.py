@@ -67,6 +67,9 @@ def rendezvous(run: Run, arguments: Arguments, several: bool) -> Iterator[Settin
 		endpoint = ip.becomes(endpoint.value)
 	if backend.value != "static" and (not several or arguments["same_network"].value):
 		endpoint = Setting("", "")
+	if several and ip.value is None and backend.value == "static":
+		text = f"torchrun gets the text {endpoint.value}, unless the launch command gives main_process_ip"
+		endpoint = ip._replace(value=text, state="open")
 	if alone:
 		backend, endpoint = backend.becomes("c10d")._replace(surface="launcher"), Setting("", "localhost:0", "launcher")
 	elif backend.value == "static":

@@ -41,7 +41,7 @@ def worker(run: Run, variables: Variables, started: Mapping[str, Setting]) -> It
 	precision = precision_of(run, variables)
 	yield from fields(run, dynamo_variables(run, variables), "TorchDynamoPlugin", "dynamo_plugin").values()
 	if plugins["deepspeed"] and kind.value == "DEEPSPEED":
-		found = effective_deepspeed.plugin(run, variables, precision)
+		found = effective_deepspeed.plugin(run, variables, precision, processes)
 		yield from found.values()
 		yield of_config(run, found, precision)
 	else:
@@ -73,8 +73,9 @@ def world(run: Run, variables: Variables, started: Mapping[str, Setting]) -> Set
 	if local is not None and nodes is not None:
 		known = isinstance(local.value, int) and isinstance(nodes.value, int)
 		return local.becomes(local.value * nodes.value if known else local.value, name)
-	if runs_deepspeed(run.launch):
-		return Setting(name, "as the hostfile says", state="open")
+	if runs_deepspeed(run.launch) or run.launch.route == "tpu":
+		asked = "as the hostfile says" if run.launch.route != "tpu" else "as many as the TPU has devices"
+		return Setting(name, asked, state="open")
 	count, line = run.launch.arguments["num_processes"].value, started.get("command.line")
 	started_by_mpi = line is not None and line.value[0] in ("mpirun", "mpiexec")
 	if started_by_mpi and on_cpu(run, variables) and isinstance(count, int):
@@ -84,7 +85,8 @@ def world(run: Run, variables: Variables, started: Mapping[str, Setting]) -> Set
 
 def kind_of_run(run: Run, variables: Variables, processes: Setting, plugins: Mapping[str, bool]) -> Setting:
 	found = kind_given(run)
-	if on_cpu(run, variables):
+	aside = run.trainer is not None and plugins["deepspeed"] and argument_of(run, "Accelerator", "cpu") is not None
+	if on_cpu(run, variables) and not aside:  # which the Trainer tells PartialState alone
 		several = isinstance(processes.value, int) and processes.value > 1
 		return found._replace(value="MULTI_CPU" if several or started_by_torch(run) else "NO")
 	if run.launch.route == "tpu":
@@ -189,7 +191,7 @@ def state_dicts(run: Run, found: Fields, second: bool) -> Fields:
 	state = found["state_dict_type"]
 	if state.value is None:
 		state = state._replace(value="SHARDED_STATE_DICT" if second else "FULL_STATE_DICT", state="default")
-	unset = state.surface == "python" and run.covers("..0.33.0")  # made only of the variable then
+	unset = state.argued and run.covers("..0.33.0")  # made only of the variable then
 	unset = unset or (state.value == "SHARDED_STATE_DICT" and run.covers("..0.30.0"))
 	model, optimizer, options = STATE_CONFIGS.get("" if unset else str(state.value), ("", "", ""))
 	made: Fields = {"state_dict_type": state}
@@ -247,7 +249,7 @@ def recipe(run: Run, variables: Variables, precision: Setting) -> Iterator[Setti
 	found = fields(run, variables, owner, title) if owner else {}
 	if "config" in found and found["config"].value is None:
 		del found["config"]  # torchao's own object, made of the other fields
-	automatic = how in ("installed", "named") or (how == "argument" and precision.surface == "python")
+	automatic = how in ("installed", "named") or (how == "argument" and precision.argued)
 	backend = found.get("backend") if how == "one class" else None
 	unknown = backend.value is None if backend is not None else not found and automatic
 	yield from [OPEN_BACKEND] if unknown else found.values()

@@ -18,7 +18,7 @@ from ..resources import load_json
 from ..sources.document import OPEN, At, Document, Node
 from ..sources.python_values import Made, Symbol
 from .effective import run_of
-from .effective_run import arguments
+from .effective_run import Run, arguments
 from .effective_variables import variables
 from .launch import Launch
 
@@ -106,6 +106,7 @@ class Script:
 		self.exported = exported or {}
 		self.release = targets.accelerate
 		self.deepspeed_file: Document | None = None
+		self.trained: tuple[Document, Run] | None = None
 
 	@property
 	def launched(self) -> bool:
@@ -160,17 +161,24 @@ class Script:
 
 
 def script_of(document: Document, beside: Sequence[Document], targets: Targets, context: Context) -> Script:
+	run = run_beside(document, beside, targets, context)
+	if run is None:
+		return Script(document, targets, context)
+	script = Script(document, targets, context, run.launch, variables(run, arguments(run)))
+	script.deepspeed_file, script.trained = run.deepspeed, (document, run) if run.trainer else None
+	return script
+
+
+def run_beside(document: Document, beside: Sequence[Document], targets: Targets, context: Context) -> Run | None:
+	"""The run of a script, or of a file of TrainingArguments, where one config or command is given with it."""
 	launchers = [one for one in beside if one.kind == "accelerate" or one.get("launcher") == "accelerate"]
 	environment = [one for one in beside if one.kind == "environment"]
-	if len({one.kind for one in launchers}) == len(launchers) > 0:
-		run = run_of([*launchers, *environment], targets.accelerate, context)
-		if run is not None:
-			script = Script(document, targets, context, run.launch, variables(run, arguments(run)))
-			files = [one for one in beside if one.kind == "deepspeed"]
-			named = run.launch.route == "deepspeed" and run.launch.value("deepspeed_config_file") is not None
-			script.deepspeed_file = files[0] if named and len(files) == 1 else None
-			return script
-	return Script(document, targets, context)
+	if len({one.kind for one in launchers}) != len(launchers) or not launchers:
+		return None
+	run = run_of([*launchers, *environment, document], targets.accelerate, context, targets.transformers)
+	files = [one for one in beside if one.kind == "deepspeed" and isinstance(one.data, dict)]
+	named = run and run.launch.route == "deepspeed" and run.launch.value("deepspeed_config_file") is not None
+	return run and run._replace(deepspeed=files[0] if named and len(files) == 1 else None)
 
 
 @lru_cache(maxsize=256)

@@ -10,7 +10,7 @@ from .characters import visible
 from .redact import redact
 from .style import Style, counted
 
-WIDEST = 44  # of the column of names; longer ones push the line out
+WIDEST = 44  # of a column; after something longer the line goes on below
 INNER = ("argument", "variable")  # steps on the way to the workers, shown where something is lost on them
 
 
@@ -47,9 +47,17 @@ def chosen(effective: Effective, full: bool) -> list[Setting]:
 
 
 def table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-	widths = [min(WIDEST, max(len(row[column]) for row in rows)) for column in range(len(rows[0]))]
+	columns = list(zip(*rows, strict=True))[:-1]
+	widths = [max(len(cell) for cell in column if len(cell) <= WIDEST) for column in columns]
 	for row in rows:
-		yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+		line, at = "", 0
+		for cell, width in zip(row, widths, strict=False):
+			line, at = f"{line}{cell}".ljust(at + width) + "  ", at + width + 2
+			if len(cell) > width:
+				yield line.rstrip()
+				line = " " * at
+		if tail := f"{line}{row[-1]}".rstrip():
+			yield tail
 
 
 def value_of(setting: Setting) -> str:

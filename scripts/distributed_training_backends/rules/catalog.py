@@ -39,6 +39,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
 	"python_values": ("script",),
 	"python_run": ("script",),
 	"cross_script": ("beside",),
+	"trainer_run": ("trained",),
 	"deepspeed_text": ("deepspeed",),
 	"deepspeed_keys": ("deepspeed", "reading"),
 	"deepspeed_values": ("deepspeed",),

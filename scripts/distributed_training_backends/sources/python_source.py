@@ -28,6 +28,7 @@ from .python_values import Made, Symbol, Values
 PYTHON = f"Python {sys.version_info.major}.{sys.version_info.minor}"
 METHODS = frozenset({"prepare", "save_state", "load_state", "save_model", "accumulate", "get_state_dict"})
 _ROOTS = r"accelerate|transformers|trl|sentence_transformers"
+TRAINER = re.compile(r"\w*Trainer|HfArgumentParser|TrlParser")
 TRAINING = re.compile(r"\w*TrainingArguments|(?:SFT|DPO|GRPO|KTO|PPO|PPOv2|ORPO|CPO|RLOO|Reward|OnlineDPO)Config")
 
 
@@ -118,7 +119,7 @@ class _Reader:
 		indices: dict[ast.AST, Made] = {seen.node: Made(name[1], place) for place, (seen, name) in enumerate(named)}
 		self.values = Values(self.extent, indices)
 		calls = [self._call(place, seen, *name) for place, (seen, name) in enumerate(named)]
-		data = {"calls": calls, "members": list(self._members())}
+		data = {"calls": calls, "members": list(self._members()), "trainers": list(self._trainers())}
 		self.document = Document(path, kind, "python", text, data, self.values.nodes)
 
 	def _name(self, seen: Seen) -> tuple[str, str] | None:
@@ -174,6 +175,23 @@ class _Reader:
 			"conditional": seen.guard.conditional,
 			"shapes": shapes,
 		}
+
+	def _trainers(self) -> Iterator[dict[str, Any]]:
+		"""Who takes TrainingArguments: a Trainer, or what parses them; `args` is None where it gets none."""
+		place = 0
+		for seen in self.walk.calls:
+			node = seen.node
+			root, _, name = (
+				dotted_name(node.func, seen.scope).partition(".") if isinstance(node, ast.Call) else ("",) * 3
+			)
+			name = name.rpartition(".")[2]
+			if isinstance(node, ast.Call) and root in _ROOTS.split("|") and TRAINER.fullmatch(name):
+				parses = name.endswith("Parser")
+				given = [one.value for one in node.keywords if one.arg in ("args", None)] or node.args[1:2]
+				args = OPEN if parses else self.values.value(given[0], seen.scope, ()) if given else None
+				self.values.note(("trainers", place), node, self.extent(node.func))
+				place += 1
+				yield {"name": name, "module": root, "args": args}
 
 	def _members(self) -> Iterator[dict[str, Any]]:
 		place = 0
