@@ -12,11 +12,13 @@ from tests.tables import table
 
 import packed
 from distributed_training_backends import api
+from distributed_training_backends.effects import differs
 from distributed_training_backends.flow import effective
 from distributed_training_backends.model import Context, Extent, Report, Severity
-from distributed_training_backends.model_effective import Effective, Setting
+from distributed_training_backends.model_effective import Change, Effective, Setting
 from distributed_training_backends.render.dispatch import render
 from distributed_training_backends.render.effective import data_of, lines
+from distributed_training_backends.render.effective import table as columns
 from distributed_training_backends.render.style import Style
 from distributed_training_backends.resources import load_json
 from distributed_training_backends.sources.command import Word, launch_document
@@ -44,11 +46,13 @@ def run(kind: str, more: str = "", release: str = "1.15.0", flags: str = "", **g
 	documents.append(Document(".env", "environment", "shell", "", given.get("variables", {}), {}))
 	if deepspeed is not None:
 		documents.append(Document("ds.json", "deepspeed", "json", "", deepspeed, {}))
-	return of_documents(documents, release)
+	if "trainer" in given:
+		documents.append(Document("args.yaml", "trainer", "yaml", "", given["trainer"], {}))
+	return of_documents(documents, release, given.get("transformers", "5.24.0"))
 
 
-def of_documents(documents: list[Document], release: str = "1.15.0") -> Effective:
-	found = effective.run_of(documents, release, Context())
+def of_documents(documents: list[Document], release: str = "1.15.0", transformers: str = "5.24.0") -> Effective:
+	found = effective.run_of(documents, release, Context(), transformers)
 	assert found is not None
 	return effective.effective(found)
 
@@ -144,6 +148,48 @@ def test_what_a_script_hands_over(handed: str, name: str, value: Any, state: str
 	script = parse_python("s.py", SCRIPT.replace("{handed}", handed))
 	setting = named(of_documents([parse_yaml("c.yaml", config("FSDP"), "accelerate"), script]), name)
 	assert (setting.value, setting.state) == (value, state)
+
+
+@table(
+	"""script, name, value, state
+TrainingArguments("o"), accelerator.mixed_precision, bf16, set
+TrainingArguments("o" fp16=given), accelerator.mixed_precision, "bf16, unless fp16 changes it", open
+"TrainingArguments(**given)", fsdp_plugin.cpu_offload, "False, unless fsdp changes it", open
+"TrainingArguments(**given)", fsdp_plugin.ignored_modules, null, default
+TrainingArguments("o" fsdp_config=given), fsdp_plugin.fsdp_version, 1, default
+HfArgumentParser(TrainingArguments), accelerator.mixed_precision, "bf16, unless fp16 changes it", open
+HfArgumentParser(TrainingArguments), accelerator.num_processes, 4, set
+SFTConfig("o"), fsdp_plugin.cpu_offload, false, default
+SFTConfig("o"), accelerator.mixed_precision, "bf16, unless bf16 changes it", open
+Own("o"), fsdp_plugin.cpu_offload, "False, unless fsdp changes it", open
+Trainer(model), trainer.gradient_accumulation_steps, 1, default
+Trainer(model args), trainer.gradient_accumulation_steps, "1, unless gradient_accumulation_steps is set", open
+TrainingArguments("o" fp16=True); TrainingArguments(), accelerator.mixed_precision, "bf16, unless fp16 changes it", open
+TrainingArguments("o" fp16=True); TrainingArguments("p"), fsdp_plugin.min_num_params, null, default
+TrainingArguments("o"); Trainer(model TrainingArguments("o" fp16=True)), accelerator.mixed_precision, fp16, set"""
+)
+def test_a_script_with_a_trainer(script: str, name: str, value: Any, state: str) -> None:
+	names = "from transformers import HfArgumentParser, Trainer, TrainingArguments\nfrom trl import SFTConfig\n"
+	text = f"{names}class Own(TrainingArguments): pass\n{script}".replace('"o" ', '"o", ').replace("model ", "model, ")
+	launched = parse_yaml("c.yaml", config("FSDP", "mixed_precision: bf16"), "accelerate")
+	setting = named(of_documents([launched, parse_python("s.py", text)]), name)
+	assert (setting.value, setting.state) == (value, state)
+
+
+def test_long_names_stand_alone() -> None:
+	text = list(columns([("a" * 80, "1", "x", ""), ("b", "2", "y", "lost")]))
+	assert text == ["a" * 80, "   1  x", "b  2  y  lost"]
+
+
+def test_numbers_written_otherwise_are_no_change() -> None:
+	one, other, third = (Setting("argument.x", value, "file", state="set") for value in (1e8, "100000000", 2))
+	assert [differs(Change("x", one, two)) for two in (other, third)] == [False, True]
+
+
+def test_the_name_of_the_first_machine_is_open_where_nobody_gives_it() -> None:
+	found = run("MULTI_GPU", "num_machines: 2\nmain_process_port: 29501")
+	assert "the text None:29501" in named(found, "torchrun.rdzv_endpoint").value
+	assert named(run("XLA"), "accelerator.num_processes").state == "open"
 
 
 @pytest.mark.parametrize("machines", ["$NODES", "4"])

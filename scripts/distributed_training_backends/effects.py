@@ -35,7 +35,7 @@ def runs(units: Sequence[Unit], options: Options) -> Iterator[Effective]:
 		command = unit.command or unit.document
 		if not unit.alone or command.get("launcher") not in (None, "accelerate"):
 			continue
-		documents = dict.fromkeys((*beside, unit.document, command, unit.companion, *files))
+		documents = reversed(dict.fromkeys((*files, unit.companion, command, unit.document, *beside)))
 		run = run_of([one for one in documents if one], options.targets.accelerate, options.context, options.targets.transformers)
 		if run is not None:
 			begin = command.value("launcher" if command.kind == "launch" else "distributed_type")

@@ -35,9 +35,11 @@ def trainer_of(file: Document | None, script: Document | None, release: str) -> 
 	handed = {one["args"].call for one in makers if isinstance(one["args"], Made)}
 	handed = handed or {place for place, call in enumerate(calls) if call.get("module", "accelerate") != "accelerate"}
 	if script is not None and handed:
-		first, *others = [of_call(script, number, release) for number in sorted(handed)]
-		same = {k: v for k, v in first.given.items() if all(v.value == one.of(k).value for one in others)}
-		return first._replace(given=same, open=None) if others else first  # any of several calls may count
+		every = [of_call(script, number, release) for number in sorted(handed)]  # of several calls any may count
+		same = {k: v for k, v in every[0].given.items() if all(v.value == one.of(k).value for one in every)}
+		unlike = frozenset(name for one in every for name in one.given if name not in same)
+		left = None if any(one.open is None for one in every) else unlike.union(*(one.open or () for one in every))
+		return every[0]._replace(given=same, open=left)
 	if file is not None:
 		return Trainer(release, dict(given(file, ())), Setting("", None, "trainer", place_of(file, ()), (), "set"))
 	if script is None or not makers:
@@ -150,10 +152,9 @@ def marked(trainer: Trainer, one: Setting) -> Setting:
 	known = {"fp16", "bf16"} if trainer.value("fp16") or trainer.value("bf16") else set()
 	known |= {"fsdp_config"} if trainer.of("fsdp").state != "open" and not trainer.value("fsdp") else set()
 	rows = [row for spans, rows in trainer.table("changes").items() if trainer.covers(spans) for row in rows.items()]
-	may = [
-		by for names, by in rows for n in names.split() if one.name == n or (n[-1] == "." and one.name.startswith(n))
-	]
-	for name in " ".join(may).split() if one.state != "open" else ():
+	owners = {one.name, *(one.name[: end + 1] for end, mark in enumerate(one.name) if mark == ".")}
+	may = " ".join(by for names, by in rows if owners & set(names.split()) and one.state != "open")
+	for name in may.split():
 		if name not in known and (unknown := trainer.of(name)).state == "open":
 			text = f"{one.value}, unless {name} changes it"
 			return unknown._replace(name=one.name, value=text, losers=one.losers)

@@ -62,9 +62,13 @@ def switched(run: Run, variables: Variables, owner: str, variable: str) -> bool:
 
 
 def on_cpu(run: Run, variables: Variables) -> bool:
-	argument, variable = argument_of(run, "Accelerator", "cpu"), variables.get("ACCELERATE_USE_CPU")
-	said = variable is not None and str(variable.value).lower() in TRUE
-	return said or (argument is not None and argument.value is True)
+	argument = argument_of(run, "Accelerator", "cpu")
+	return said_cpu(variables) or (argument is not None and argument.value is True)
+
+
+def said_cpu(variables: Variables) -> bool:
+	variable = variables.get("ACCELERATE_USE_CPU")
+	return variable is not None and str(variable.value).lower() in TRUE
 
 
 def world(run: Run, variables: Variables, started: Mapping[str, Setting]) -> Setting:
@@ -85,8 +89,8 @@ def world(run: Run, variables: Variables, started: Mapping[str, Setting]) -> Set
 
 def kind_of_run(run: Run, variables: Variables, processes: Setting, plugins: Mapping[str, bool]) -> Setting:
 	found = kind_given(run)
-	aside = run.trainer is not None and plugins["deepspeed"] and argument_of(run, "Accelerator", "cpu") is not None
-	if on_cpu(run, variables) and not aside:  # which the Trainer tells PartialState alone
+	alone = run.trainer is not None and plugins["deepspeed"]  # the Trainer tells PartialState only of its use_cpu
+	if said_cpu(variables) if alone else on_cpu(run, variables):
 		several = isinstance(processes.value, int) and processes.value > 1
 		return found._replace(value="MULTI_CPU" if several or started_by_torch(run) else "NO")
 	if run.launch.route == "tpu":

@@ -7,14 +7,14 @@ from ..flow.effective import effective
 from ..flow.effective_plugins import shaped
 from ..flow.effective_run import Run
 from ..flow.effective_trainer import filled
-from ..model import Severity
+from ..model import Place, Severity
 from ..model_effective import Setting
 from ..sources.document import Document
 from .registry import Hit, rule
 from .suggest import shown
 
 SURFACES = ("file", "command line", "deepspeed file")
-HANDED = "deepspeed_plugin.deepspeed_config."
+PRECISION = "accelerator.mixed_precision"
 OWNERS = {"fsdp_plugin": "FullyShardedDataParallelPlugin", "deepspeed_plugin": "DeepSpeedPlugin"}
 
 
@@ -29,30 +29,37 @@ def trainer_beats_the_launcher(trained: tuple[Document, Run]) -> Iterator[Hit]:
 	`HfTrainerDeepSpeedConfig`.
 	"""
 	document, run = trained
-	settings = {one.name: one for one in effective(run).settings}
-	told = set()
+	settings, told = {one.name: one for one in effective(run).settings}, set()
+	for name, one, other in unlike(run, settings):
+		told.add(one.place)
+		text = f"{name} is {shown(one.value)} for DeepSpeed and {shown(other.value)} by TrainingArguments"
+		yield placed(document, run, other, one.place, f"{text}: the Trainer refuses to train with both")
 	for name, one in settings.items():
 		plugin, _, field = name.partition(".")
-		for lost in one.losers if one.argued and one.state == "set" and plugin in (*OWNERS, "accelerator") else ():
+		for lost in one.losers if one.argued and one.state == "set" and (plugin in OWNERS or name == PRECISION) else ():
 			value = shaped(run, f"{OWNERS.get(plugin)}.{field}", "text", lost.value)
 			if lost.surface in SURFACES and lost.place not in told and not same(value, one.value):
 				told.add(lost.place)
 				text = f"{shown(one.value)} counts for {field}, as TrainingArguments say, and not {shown(lost.value)}"
-				yield placed(document, run, one, Setting("", None, place=lost.place), text, normal(value) is None)
-	for one in (one for name, one in settings.items() if name.startswith(HANDED) and one.surface in SURFACES):
-		field, wanted = one.name.removeprefix(HANDED), {one.name.removeprefix(HANDED): one._replace(value="auto")}
-		filled(run, wanted, settings["accelerator.num_processes"])
-		other = wanted[field]
-		if one.place not in told and one.value not in (None, "auto", other.value) and other.state == "set":
-			text = f"{field} is {shown(one.value)} for DeepSpeed and {shown(other.value)} by TrainingArguments"
-			yield placed(document, run, other, one, f"{text}: the Trainer refuses to train with both", False)
+				severity = Severity.INFO if normal(value) is None else None
+				yield placed(document, run, one, lost.place, text)._replace(severity=severity)
 
 
-def placed(document: Document, run: Run, one: Setting, other: Setting, text: str, off: bool) -> Hit:
+def unlike(run: Run, settings: dict[str, Setting]) -> Iterator[tuple[str, Setting, Setting]]:
+	"""What the launcher gives DeepSpeed, where the Trainer compares it with an argument that is not the same."""
+	assert run.trainer is not None
+	for path in run.trainer.table("fills") if not run.trainer.value("deepspeed") else ():
+		one = settings.get(f"deepspeed_plugin.deepspeed_config.{path}")
+		if one is not None and one.surface in SURFACES and one.value not in (None, "auto"):
+			wanted = {path: one._replace(value="auto")}
+			filled(run, wanted, settings["accelerator.num_processes"])
+			if wanted[path].state == "set" and wanted[path].value != one.value:
+				yield path, one, wanted[path]
+
+
+def placed(document: Document, run: Run, one: Setting, other: Place | None, text: str) -> Hit:
 	places = [one.place, run.trainer and run.trainer.by.place]
-	at = next(
-		(document.stretch(place.extent) for place in places if place and place.path == document.path), document.value()
-	)
+	here = next((place for place in places if place and place.path == document.path), None)
 	sources = [run.launch.document, *([run.launch.command.document] if run.launch.command else []), run.deepspeed]
-	there = [doc.stretch(other.place.extent) for doc in sources if doc and other.place and doc.path == other.place.path]
-	return Hit(at, text, None, Severity.INFO if off else None, tuple(there[:1]))
+	there = [doc.stretch(other.extent) for doc in sources if doc and other and doc.path == other.path]
+	return Hit(document.stretch(here.extent) if here else document.value(), text, related=tuple(there[:1]))
