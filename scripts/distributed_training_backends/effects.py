@@ -36,7 +36,9 @@ def runs(units: Sequence[Unit], options: Options) -> Iterator[Effective]:
 		if not unit.alone or command.get("launcher") not in (None, "accelerate"):
 			continue
 		documents = reversed(dict.fromkeys((*files, unit.companion, command, unit.document, *beside)))
-		run = run_of([one for one in documents if one], options.targets.accelerate, options.context, options.targets.transformers)
+		run = run_of(
+			[one for one in documents if one], options.targets.accelerate, options.context, options.targets.transformers
+		)
 		if run is not None:
 			begin = command.value("launcher" if command.kind == "launch" else "distributed_type")
 			yield effective(run)._replace(place=command.place(begin))
