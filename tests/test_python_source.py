@@ -206,10 +206,10 @@ def test_a_statement_that_is_too_deep_is_open_and_others_are_read(code: str, bef
 	assert found.position(found.nodes["calls", 0].value.start)[0] == script.count("\n")
 
 
-def test_blocks_that_are_too_deep_are_one_clear_line_or_read() -> None:
-	for code in ("(" * MANY, "if a: pass\n" + "elif b: pass\n" * MANY):
-		found = load(Raw("train.py", IMPORT + code), None)
-		assert isinstance(found, Document) or found.reason in ("too-deep", "python-syntax")
+@pytest.mark.parametrize("code", ["(" * MANY, "if a: pass\n" + "elif b: pass\n" * MANY])
+def test_deep_nesting_is_one_clear_line_or_read(code: str) -> None:
+	found = load(Raw("train.py", IMPORT + code), None)
+	assert isinstance(found, Document) or found.reason in ("too-deep", "python-syntax")
 
 
 def test_names_that_multiply_are_given_up() -> None:

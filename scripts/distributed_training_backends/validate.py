@@ -15,7 +15,7 @@ from .sources.document import Document, OpenValueError
 from .sources.limits import Unreadable
 
 LONGEST = 1_000  # code points of a message; a file may hold a name of a megabyte
-# what says that something is missing; a page may have it elsewhere
+# what is missing in a block of a page may stand elsewhere
 MISSING = frozenset({"ACC004", "DSP021", "DSP050", "TRN013"})
 READERS: tuple[Consumer, ...] = ("deepspeed", "accelerate", "trainer")
 

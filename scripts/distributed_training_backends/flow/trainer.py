@@ -30,32 +30,30 @@ PRECISIONS = ("fp16", "bf16")
 
 
 def unfolded(document: Document) -> Document:
-	"""Arguments with the mappings that are given as texts. An entry stands where it is written in its text, or, where
-	that holds escapes, at the whole of it."""
+	"""Arguments with the mappings that are given as texts; an entry stands in its text, or at one with escapes."""
 	data, nodes = document.data, dict(document.nodes)
 	for name in AS_TEXT:
-		text = data.get(name) if isinstance(data, dict) else None
-		if not isinstance(text, str) or not text.startswith("{") or (name,) not in nodes:
+		text, node = document.get(name), nodes.get((name,))
+		if node is None or not isinstance(text, str) or not text.startswith("{"):
 			continue
 		with suppress(LimitError):
-			inner = parse_json(document.path, text, "trainer")
-			start, whole = document.text.find(text, *nodes[name,].value), nodes[name,]._replace(key=None)
-			found = inner.within(document.text, start).nodes if start >= 0 else dict.fromkeys(inner.nodes, whole)
-			nodes |= {(name, *pointer): node for pointer, node in found.items() if pointer}
+			inner, start = parse_json(document.path, text, "trainer"), document.text.find(text, *node.value)
+			there = inner.within(document.text, start).nodes
+			nodes |= {(name, *at): there[at] if start >= 0 else node._replace(key=None) for at in there if at}
 			data = {**data, name: converted(inner.data)} if inner.parsed else data
 	return document.with_defects(data=data, nodes=nodes)
 
 
 def converted(value: Any) -> Any:
-	"""A value as `_convert_str_dict` leaves it: "true" and "12" in a text are no texts any more."""
+	"""A value as `_convert_str_dict` leaves it: "true" and "12" are no texts any more."""
 	if isinstance(value, dict):
 		return {key: converted(item) for key, item in value.items()}
 	if not isinstance(value, str) or len(value) > MAX_DIGITS:
 		return value
 	if value.lower() in ("true", "false"):
 		return value.lower() == "true"
-	plain = value.replace(".", "", 1).isdecimal()
-	return value if not plain else float(value) if "." in value else int(value)
+	number = value.replace(".", "", 1).isdecimal()
+	return (float(value) if "." in value else int(value)) if number else value
 
 
 def deepspeed_of(

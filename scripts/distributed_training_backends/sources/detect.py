@@ -35,7 +35,7 @@ SIGNS: dict[Kind, Signs] = {
 _BLOCKS = {"fp16": ("enabled", 2), "bf16": ("enabled", 2), "optimizer": ("type", 1), "scheduler": ("type", 1)}
 # the values of a key that nothing but Accelerate has: one of them says enough, whatever stands beside it
 _TYPES = r"NO|MULTI_[A-Z]+|FSDP|DEEPSPEED|MEGATRON_LM|TPU|XLA|TP"
-# keys of Accelerate that other programs take beside their own: TRL's command line has both in one file
+# keys of Accelerate that other programs take, too: TRL's command line reads both from one file
 _ANYBODYS = {"num_processes", "num_machines", "machine_rank", "main_process_ip", "main_process_port"}
 _TRAINING = SIGNS["trainer"].strong | {*_TABLES["foreign"], "learning_rate", "max_steps", "model_name_or_path"}
 _KEY_LINE = r"""(?m)^([ \t]*)(?:\{[ \t]*)?["']?([A-Za-z_]\w*)["']?[ \t]*:"""
@@ -60,9 +60,8 @@ def detect(data: Any, text: str, path: str) -> Kind | None:
 
 def _is_launched(keys: list[str], values: Mapping[Any, Any]) -> bool:
 	"""Tell a config of Accelerate from the file of a program that says how many processes it wants."""
-	if SIGNS["accelerate"].strong.intersection(keys) - _ANYBODYS or any(map(_is_type, values.values())):
-		return True
-	return _TRAINING.isdisjoint(keys) and _share(SIGNS["accelerate"], keys) >= 0.5
+	own = SIGNS["accelerate"].strong.intersection(keys) - _ANYBODYS or any(map(_is_type, values.values()))
+	return bool(own or (_TRAINING.isdisjoint(keys) and _share(SIGNS["accelerate"], keys) >= 0.5))
 
 
 def _is_type(value: Any) -> bool:

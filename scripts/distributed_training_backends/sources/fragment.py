@@ -15,21 +15,19 @@ _HEREDOC = re.compile(r"^[^\r\n#]*<<-?[ \t]*(['\"]?)([A-Za-z_]\w*)\1[^\r\n]*(?:\
 _EXPANSION = re.compile(
 	r"(?<!\\)(?:\$(?:\{[^{}\n]*\}|\([^()\n]*\)|\(\([^\n]*?\)\)|[A-Za-z_]\w*|[\d@*#?!$-])|`[^`\n]*`)"
 )
-_LEFT_OUT = re.compile(
-	r"""(?m)^[ \t]*["']?(?:\.{3}|…)["']?,?[ \t]*$|[][{},:][ \t]*(?:\.{3}|…)|(?:#|//)[ \t]*(?:\.{3}|…)"""
-)
+_LEFT_OUT = re.compile(r"""(?m)^[ \t]*["']?(?:\.{3}|…)["']?,?[ \t]*$|(?:[][{},:#]|//)[ \t]*(?:\.{3}|…)""")
 _OBJECT = re.compile(r"\s*(?:(?:#|//)[^\n]*\n\s*)*\{")
 _FENCED = re.compile(r"\s*(?:```|~~~)")
 
 
 def is_fenced(text: str, extent: Extent) -> bool:
 	"""Tell whether a block is a fenced one, and not all that there is."""
-	return _FENCED.match(text, extent.end) is not None and not _FENCED.match(text)
+	return bool(_FENCED.match(text, extent.end) and not _FENCED.match(text))
 
 
 def is_excerpt(text: str, braces: bool) -> bool:
-	"""Tell whether a block shows a part of a config only: an ellipsis says so, or braces that are missing."""
-	return _LEFT_OUT.search(text) is not None or (braces and not _OBJECT.match(text))
+	"""Tell whether a block shows a part of a config only: it has an ellipsis, or misses the braces that it needs."""
+	return bool(_LEFT_OUT.search(text) or (braces and not _OBJECT.match(text)))
 
 
 def expansions(text: str, extent: Extent) -> list[Extent]:

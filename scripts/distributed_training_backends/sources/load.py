@@ -18,7 +18,7 @@ SCRIPTS = (".sh", ".bash", ".zsh", ".slurm", ".sbatch", ".pbs", ".lsf", ".job", 
 PAGES = (".md", ".mdx", ".rst", ".txt")
 # Accelerate, the Trainer and DeepSpeed read these with a JSON reader, whatever the file is called
 JSON_ONLY: tuple[Kind, ...] = ("deepspeed", "fsdp")
-# kinds that a block of a page may be of although it cannot be parsed; others have keys that code has, too
+# kinds of a block that cannot be parsed: others have keys that code has, too
 TOLD_BY_SIGHT: tuple[Kind, ...] = ("accelerate", "deepspeed")
 DECIDING = ("compute_environment", "distributed_type", "fp16")  # without them nothing can be said about a config
 # entries of other programs' files, a model's config.json among them, that are a config of ours

@@ -200,17 +200,14 @@ def words(node: ast.AST) -> str:
 
 
 def asks_for_main(test: ast.expr) -> bool | None:
-	turned = False
+	wanted = True
 	while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-		test, turned = test.operand, not turned
-	if turned:
-		inner = asks_for_main(test)
-		return None if inner is None else not inner
+		test, wanted = test.operand, not wanted
 	while isinstance(test, ast.Call) and not test.args:
 		test = test.func
 	if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-		return True if any(asks_for_main(one) for one in test.values) else None
-	return True if isinstance(test, ast.Attribute) and _MAIN.fullmatch(test.attr) else None
+		return wanted if any(map(asks_for_main, test.values)) else None
+	return wanted if isinstance(test, ast.Attribute) and _MAIN.fullmatch(test.attr) else None
 
 
 def swallows(handler: ast.ExceptHandler) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 
 from ..knowledge import history
 from ..model import Extent, Kind
-from .document import OPEN, Document
+from .document import Document
 from .limits import LimitError
 from .notebook import Code, blanked, notebook
 from .python_scopes import Seen, Walk, dotted_name, followed
@@ -204,6 +204,3 @@ class _Reader:
 				place += 1
 				sure = not seen.guard.branch and not seen.guard.conditional
 				yield {"enum": symbol.owner, "member": str(symbol), "sure": sure}
-
-
-__all__ = ["METHODS", "OPEN", "TRAINING", "Made", "Symbol", "parse_python"]
