@@ -13,9 +13,10 @@ from mcp.types import ListToolsResult
 from mcp_server.app import INSTRUCTIONS, TOOLS, listed, server
 from mcp_server.tool import Tool
 
+import packed
 from extraction import dump
 
-SNAPSHOTS = Path(__file__).resolve().parent / "snapshots"
+SNAPSHOTS = str(Path(__file__).with_name("snapshots.json"))
 UPDATE = "DTB_UPDATE_SNAPSHOTS"
 # A Claude plugin prefixes names with mcp__plugin_<plugin>_<server>__, and all together may have 64 characters.
 PREFIX = "mcp__plugin_distributed-training-backends_dtb__"
@@ -47,17 +48,11 @@ def below(where: str, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, A
 every_tool = pytest.mark.parametrize("tool", TOOLS.values(), ids=lambda tool: tool.name)
 
 
-@every_tool
-def test_a_definition_changes_only_on_purpose(tool: Tool) -> None:
-	path = SNAPSHOTS / f"{tool.name}.json"
-	text = dump(definition(tool))
+def test_definitions_change_only_on_purpose() -> None:
+	text = dump({name: definition(tool) for name, tool in sorted(TOOLS.items())})
 	if os.environ.get(UPDATE):
-		path.write_text(text, encoding="utf-8")
-	assert path.read_text("utf-8") == text, f"if it is meant to change: {UPDATE}=1 writes the new one"
-
-
-def test_there_is_no_snapshot_of_a_tool_that_is_not_there() -> None:
-	assert sorted(path.stem for path in SNAPSHOTS.glob("*.json")) == sorted(TOOLS)
+		packed.save(SNAPSHOTS, text)
+	assert packed.text_of(SNAPSHOTS) == text, f"if it is meant to change: {UPDATE}=1 writes the new ones"
 
 
 @every_tool
