@@ -18,7 +18,7 @@ from typing import Any
 
 from ..knowledge import history
 from ..model import Extent, Kind
-from .document import Document
+from .document import OPEN, Document
 from .limits import LimitError
 from .notebook import Code, blanked, notebook
 from .python_scopes import Seen, Walk, dotted_name, followed
