@@ -93,9 +93,9 @@ def test_a_flag_stands_for_what_the_launcher_makes_of_it(owner: str, reference: 
 
 def test_names_in_full() -> None:
 	page = """## Gates
-A flag `--gate_x` is the key `gates.gate_x` and the variable `GATE_X` too.
+A flag `--gate_x` is the key `gates.gate_x` and the variable `GATE_X` too; `--…` ends in the field's name.
 | field | meaning | type | default | launcher | releases |
-| `wide` | `--gate_no` | a \\| b | 1 | `--gate_wide` (1) | since 2.0.0 |
+| `wide` | `--gate_no` | a \\| b | 1 | `--…` (1) | since 2.0.0 |
 | `high` |  |  |  | `GATE_UP`, `--gate_high` |
 | `deep` |  |  |  | `gates.low`, `--gate_deep` |
 | `thick` |  |  |  | `GATE_THICK` |

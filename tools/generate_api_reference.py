@@ -154,7 +154,7 @@ def row(
 		meaning(owner, code(parameter.name)),
 		type_of(parameter),
 		default_of(parameter, source),
-		launcher(owner, source.variables if source else (), release),
+		launcher(owner, parameter.name, source.variables if source else (), release),
 		"" if spans == whole else releases(spans, whole[0][0]),
 	)
 

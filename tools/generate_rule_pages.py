@@ -31,7 +31,9 @@ EXAMPLES = """The first line
 of an example names its file (config.yaml, ds.json or train.py where it does not) and options; below a bad one stands
 what the validator prints with them and `--select CODE` (and `--verbose`, for a hint), without the name of that file,
 the code, the quoted line, the reference and the counts."""
-ELSEWHERE = "The first line names\nthe file of an example and options, as told in [accelerate.md](accelerate.md)."  # which says it for all pages
+# Which says it for all pages
+ELSEWHERE = """The first line names
+the file of an example and options, as told in [accelerate.md](accelerate.md)."""
 LEFT_OUT = re.compile(
 	r"(?<=\w)\[[A-Z]{3}\d{3}\](?=: )|^ *\d* \| .*\n|^ *= see: .*\n|\n^.*; targets: accelerate .*\n", re.MULTILINE
 )

@@ -17,7 +17,7 @@ class Rule(NamedTuple):
 
 	def told(self) -> str:
 		variable = f" and the variable `{self.variable}X`" if self.variable else ""
-		return f"A flag `--{self.flag}x` is the key `{self.key}x`{variable} too."
+		return f"A flag `--{self.flag}x` is the key `{self.key}x`{variable} too; `--…` ends in the field's name."
 
 
 FP8 = Rule("fp8_", "fp8_config.fp8_", "ACCELERATE_FP8_")
@@ -32,7 +32,7 @@ RULES = {
 }
 
 
-def launcher(owner: str, variables: tuple[str, ...], release: str) -> str:
+def launcher(owner: str, field: str, variables: tuple[str, ...], release: str) -> str:
 	"""The variables of a field with the keys and flags that they carry, without what the rule of the section gives."""
 	dests = [dest for variable in variables for dest in carried(variable, release)]
 	keys = [*dict.fromkeys(key for dest in dests if (key := key_of(dest, release)))]
@@ -42,6 +42,7 @@ def launcher(owner: str, variables: tuple[str, ...], release: str) -> str:
 		name = flags[0].split("`")[1].removeprefix(f"--{rule.flag}")
 		keys = [] if keys == [rule.key + name] else keys
 		variables = () if variables == (f"{rule.variable}{name.upper()}",) else variables
+		flags = [flags[0].replace(f"`--{rule.flag}{field}`", "`--…`")]
 	return ", ".join([*map(code, (*variables, *keys)), *flags])
 
 

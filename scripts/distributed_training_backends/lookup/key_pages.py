@@ -1,7 +1,7 @@
 """The generated pages as look-up reads them: with room in their tables, and the names in full that these abbreviate.
 
 A key that begins with a point belongs to the block of its section, and a flag stands for a key and a variable by the
-rule above the table, unless its row names others.
+rule above the table, unless its row names others; `--…` is the flag that ends in the name of the field.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 PAGES = ("references/api-reference.md", "references/config-keys.md", "references/versions.md")
 _BLOCK = re.compile(r"#+ DeepSpeed: ([\w.]+)$")
-_RULE = re.compile(r"`--(\w*)x` is the key `([\w.]+)x`(?: and the variable `(\w*)X`)? too\.")
+_RULE = re.compile(r"`--(\w*)x` is the key `([\w.]+)x`(?: and the variable `(\w*)X`)? too;")
 _FLAG = re.compile(r"`--(\w+)`")
 _NAME = re.compile(r"`([\w.]+)`")
 _CELL = re.compile(r"(?<!\\) ?\| ?")
@@ -43,7 +43,7 @@ def _roomy(line: str) -> str:
 
 
 def _with_others(line: str, column: int, rule: re.Match[str]) -> str:
-	cells = _CELL.split(line)
+	cells = _CELL.split(line.replace("`--…`", f"`--{rule[1]}{_NAME.findall(line)[0]}`"))
 	if column >= len(cells) or not (flag := _FLAG.search(cells[column])):
 		return line
 	rest = flag[1].removeprefix(rule[1])
