@@ -150,27 +150,10 @@ def test_what_a_script_hands_over(handed: str, name: str, value: Any, state: str
 	assert (setting.value, setting.state) == (value, state)
 
 
-@table(
-	"""script, name, value, state
-TrainingArguments("o"), accelerator.mixed_precision, bf16, set
-TrainingArguments("o" fp16=given), accelerator.mixed_precision, "bf16, unless fp16 changes it", open
-"TrainingArguments(**given)", fsdp_plugin.cpu_offload, "False, unless fsdp changes it", open
-"TrainingArguments(**given)", fsdp_plugin.ignored_modules, null, default
-TrainingArguments("o" fsdp_config=given), fsdp_plugin.fsdp_version, 1, default
-HfArgumentParser(TrainingArguments), accelerator.mixed_precision, "bf16, unless fp16 changes it", open
-HfArgumentParser(TrainingArguments), accelerator.num_processes, 4, set
-SFTConfig("o"), fsdp_plugin.cpu_offload, false, default
-SFTConfig("o"), accelerator.mixed_precision, "bf16, unless bf16 changes it", open
-Own("o"), fsdp_plugin.cpu_offload, "False, unless fsdp changes it", open
-Trainer(model), trainer.gradient_accumulation_steps, 1, default
-Trainer(model args), trainer.gradient_accumulation_steps, "1, unless gradient_accumulation_steps is set", open
-TrainingArguments("o" fp16=True); TrainingArguments(), accelerator.mixed_precision, "bf16, unless fp16 changes it", open
-TrainingArguments("o" fp16=True); TrainingArguments("p"), fsdp_plugin.min_num_params, null, default
-TrainingArguments("o"); Trainer(model TrainingArguments("o" fp16=True)), accelerator.mixed_precision, fp16, set"""
-)
+@pytest.mark.parametrize(("script", "name", "value", "state"), CASES["scripts"])
 def test_a_script_with_a_trainer(script: str, name: str, value: Any, state: str) -> None:
 	names = "from transformers import HfArgumentParser, Trainer, TrainingArguments\nfrom trl import SFTConfig\n"
-	text = f"{names}class Own(TrainingArguments): pass\n{script}".replace('"o" ', '"o", ').replace("model ", "model, ")
+	text = f"{names}class Own(TrainingArguments): pass\n{script}"
 	launched = parse_yaml("c.yaml", config("FSDP", "mixed_precision: bf16"), "accelerate")
 	setting = named(of_documents([launched, parse_python("s.py", text)]), name)
 	assert (setting.value, setting.state) == (value, state)

@@ -79,7 +79,7 @@ def steps(home: Path) -> list[Step]:
 		# Times of a shared machine prove nothing, so that they are printed and do not decide
 		Step("budgets", [python, "tools/bench.py", *with_oracle(oracle["DTB_ORACLE_HOME"])], decides=False),
 		Step("oracle's own tests", [python, "-m", "pytest", "tests/oracle"], oracle),
-		Step("what takes effect", [python, "-m", "tests.oracle.effective", "--cases", "60"], oracle),
+		Step("what takes effect", [python, "-m", "tests.oracle.effective", "--cases", "80"], oracle),
 		Step("upgrades", [python, "-m", "tests.oracle.upgrades", "--quick"], oracle),
 		Step("liveness", [python, "-m", "tests.oracle.liveness", "--quick"], oracle),
 		Step("conversions", [python, "-m", "tests.oracle.conversions", "--count", "12"], oracle),

@@ -1,9 +1,10 @@
 """What the validator says takes effect, setting by setting, against the real launcher and plugins.
 
-    python -m tests.oracle.effective [--cases 300] [--release 1.15.0 …] [--seed 6] [--show 40]
+    python -m tests.oracle.effective [--cases 400] [--release 1.15.0 …] [--seed 6] [--show 40]
 
 Runs are drawn from the tables in tests/cases/effective.yaml.gz: file, flags, environment and constructor arguments. A
 setting is one argument of the launcher, one variable, one field of torchrun or a plugin. Open ones are counted apart.
+With a release of Transformers (1.15.0/5.24.0) the script has a Trainer, whose arguments are drawn.
 """
 
 import argparse
@@ -26,7 +27,7 @@ import packed
 from distributed_training_backends.flow import effective
 from distributed_training_backends.flow.placement import block_keys
 from distributed_training_backends.knowledge import accelerate, accelerate_api
-from distributed_training_backends.knowledge.transformers import for_release
+from distributed_training_backends.knowledge.transformers import nearest
 from distributed_training_backends.model import Context, Extent
 from distributed_training_backends.sources.command import Word, launch_document
 from distributed_training_backends.sources.document import OPEN, Document
@@ -34,7 +35,7 @@ from distributed_training_backends.sources.python_values import Made
 from distributed_training_backends.sources.yaml_source import parse_yaml
 from distributed_training_backends.versions import covers
 
-RELEASES = ("0.30.1", "0.34.2", "1.4.0", "1.8.1", "1.12.0", "1.15.0")
+RELEASES = ("0.30.1", "0.34.2", "1.4.0", "1.8.1", "1.12.0", "1.15.0", "1.12.0/4.57.6", "1.15.0/5.24.0")
 WANTED = 0.98
 GPUS = 8
 # How the launcher was called, a path of the machine, what `prepare` reads only later, and torchao's own object.
@@ -98,15 +99,12 @@ def drawn(rng: random.Random, release: str) -> Drawn:
 
 
 def with_trainer(rng: random.Random, release: str, transformers: str) -> Drawn:
-	run, known = drawn(rng, release), for_release(transformers)
-	while run.config["distributed_type"] not in tables()["trainer_routes"]:
+	run, table = drawn(rng, release), tables()["trainer"]
+	while run.config["distributed_type"] not in table["routes"]:
 		run = drawn(rng, release)
-	table = tables()["trainer"]
-	found = {
-		key: value for key, value in some(rng, table["arguments"], 0.25).items() if key in known.training_arguments
-	}
+	found = some(rng, table["arguments"], 0.25)
 	if run.config["distributed_type"] in ("FSDP", "MULTI_GPU") and rng.random() < 0.6:
-		eras = table["fsdp"][next(span for span in table["fsdp"] if covers(span, known.release))]
+		eras = table["fsdp"][next(span for span in table["fsdp"] if covers(span, nearest(transformers)))]
 		found |= {"fsdp": rng.choice(eras["fsdp"]), "fsdp_config": some(rng, rng.choice(eras["fsdp_config"]), 0.4)}
 	elif rng.random() < 0.5:
 		found["deepspeed"] = some(rng, tables()["deepspeed_file"], 0.6) | {"zero_optimization": {"stage": 2}}
@@ -295,7 +293,7 @@ def run_all(cases: int, releases: tuple[str, ...], seed: int) -> Tally:
 
 def main() -> int:
 	parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-	parser.add_argument("--cases", type=int, default=300)
+	parser.add_argument("--cases", type=int, default=400)
 	parser.add_argument("--release", action="append")
 	parser.add_argument("--seed", type=int, default=6)
 	parser.add_argument("--show", type=int, default=40, help="how many disagreements to print")

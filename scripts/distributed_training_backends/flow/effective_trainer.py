@@ -24,9 +24,15 @@ FORMS: Mapping[str, Any] = {
 	"upper": lambda value: str(value).upper(),
 	"lower": lambda value: str(value).lower(),
 	"flag": lambda value: typed("bool", str(value)),
-	"classes": lambda value: ",".join(value) if isinstance(value, list) else value,
+	"classes": lambda value: ",".join(map(str, value)) if isinstance(value, list) else value,
 }
-FILLS: Mapping[str, Any] = {"only": itemgetter(0), "any": any, "list": list, "product": math.prod}
+
+
+def product(several: list[Any]) -> Any:
+	return math.prod(several) if all(isinstance(one, int) for one in several) else several
+
+
+FILLS: Mapping[str, Any] = {"only": itemgetter(0), "any": any, "list": list, "product": product}
 
 
 def trainer_of(file: Document | None, script: Document | None, release: str) -> Trainer | None:
@@ -44,27 +50,25 @@ def trainer_of(file: Document | None, script: Document | None, release: str) -> 
 		return Trainer(release, dict(given(file, ())), Setting("", None, "trainer", place_of(file, ()), (), "set"))
 	if script is None or not makers:
 		return None
-	by = Setting("", None, "python", place_of(script, ("trainers", 0)), (), "set")
-	return Trainer(release, {}, by, left_open(makers[0]) if makers[0]["args"] is None else None)
+	found = Trainer(release, {}, Setting("", None, "python", place_of(script, ("trainers", 0)), (), "set"), None)
+	return found._replace(open=left_open(makers[0])) if makers[0]["args"] is None else found
 
 
 def of_call(script: Document, number: int, release: str) -> Trainer:
 	calls, at = script.data["calls"], ("calls", number)
 	unseen = calls[number].get("open") or len(calls[number].get("positional", ())) > 1
-	by = Setting("", None, "python", place_of(script, at), (), "set")
+	known, by = dict(given(script, (*at, "arguments"))), Setting("", None, "python", place_of(script, at), (), "set")
 	handed = {calls[place]["name"]: call_at(script, place) for place in made(calls, number)}
-	known = dict(given(script, (*at, "arguments")))
 	return Trainer(release, known, by, None if unseen else left_open(calls[number]), handed)
 
 
 def left_open(call: Mapping[str, Any]) -> frozenset[str] | None:
-	"""The arguments whose defaults a class has for itself: all of them, where it is the script's own."""
 	return OF_TRL if call["module"] == "trl" else frozenset() if call["name"] in PLAIN else None
 
 
 def given(document: Document, base: Pointer) -> Iterator[tuple[str, Setting]]:
-	"""Every argument, and every entry of a mapping by its dotted name; a file that one names is open."""
-	for name, value in (document.get(*base) or {}).items():
+	found = document.get(*base)
+	for name, value in found.items() if isinstance(found, dict) else ():
 		unknown = (type(value) is list and OPEN in value) or (name == "fsdp_config" and isinstance(value, str))
 		yield name, setting_at("", OPEN if unknown else value, document, (*base, name))
 		for key, one in value.items() if isinstance(value, dict) else ():
@@ -94,7 +98,6 @@ def trained(run: Run, variables: dict[str, Setting]) -> tuple[Run, dict[str, Set
 
 
 def writes(trainer: Trainer, variables: Mapping[str, Setting]) -> Iterator[tuple[str, Setting]]:
-	"""What the rows write: a target, the words that have to be there, an argument or an entry, its form, a default."""
 	words, done = words_of(trainer) | variables.keys(), set()
 	rows = [row for spans, rows in trainer.table("writes").items() if trainer.covers(spans) for row in rows]
 	for target, when, source, form, default in rows:
@@ -107,7 +110,6 @@ def writes(trainer: Trainer, variables: Mapping[str, Setting]) -> Iterator[tuple
 
 
 def words_of(trainer: Trainer) -> set[str]:
-	"""What the rows ask for: arguments that are on, words of `fsdp`, its version, its policy."""
 	config = {name: one.value for name, one in trainer.given.items() if one.value and one.state != "open"}
 	fsdp = config.get("fsdp", "")
 	chosen = fsdp.split() if isinstance(fsdp, str) else fsdp if isinstance(fsdp, list) else ["full_shard"]
@@ -126,7 +128,7 @@ def filled(run: Run, config: dict[str, Setting], processes: Setting) -> None:
 
 
 def finished(run: Run, settings: Iterable[Setting], variables: Mapping[str, Setting]) -> Iterator[Setting]:
-	"""The worker's settings once more: what the Trainer changes of its plugins at last, and what is open by it."""
+	"""The worker's settings, with what the Trainer changes at last, and what is open by it."""
 	trainer = run.trainer
 	for one in settings:
 		lost = tuple(loser for loser in one.losers if loser.place != one.place)
@@ -148,7 +150,6 @@ def changed(trainer: Trainer, one: Setting) -> Setting:
 
 
 def marked(trainer: Trainer, one: Setting) -> Setting:
-	"""Open, where an argument that is not known may change it."""
 	known = {"fp16", "bf16"} if trainer.value("fp16") or trainer.value("bf16") else set()
 	known |= {"fsdp_config"} if trainer.of("fsdp").state != "open" and not trainer.value("fsdp") else set()
 	rows = [row for spans, rows in trainer.table("changes").items() if trainer.covers(spans) for row in rows.items()]

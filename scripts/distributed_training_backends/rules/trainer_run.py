@@ -22,11 +22,10 @@ OWNERS = {"fsdp_plugin": "FullyShardedDataParallelPlugin", "deepspeed_plugin": "
 def trainer_beats_the_launcher(trained: tuple[Document, Run]) -> Iterator[Hit]:
 	"""TrainingArguments and the launcher do not agree on a setting.
 
-	TrainingArguments set the launcher's variables again, or hand arguments to the plugins, and both count more than the
-	config file. Only of DeepSpeed's settings the launcher's stay, and the Trainer refuses to train with them: "Please
-	correct the following DeepSpeed config values that mismatch TrainingArguments values". Write each setting in one
-	place. Source: 5.24.0, training_args.py, `TrainingArguments.__post_init__`; integrations/deepspeed.py,
-	`HfTrainerDeepSpeedConfig`.
+	What TrainingArguments say counts more than the config file: they set its variables again, or hand arguments to the
+	plugins. Of DeepSpeed's settings the launcher's stay, and the Trainer refuses to train: "Please correct the
+	following DeepSpeed config values that mismatch TrainingArguments values". Write each in one place. Source: 5.24.0,
+	training_args.py, `__post_init__`; integrations/deepspeed.py, `HfTrainerDeepSpeedConfig`.
 	"""
 	document, run = trained
 	settings, told = {one.name: one for one in effective(run).settings}, set()
@@ -46,7 +45,6 @@ def trainer_beats_the_launcher(trained: tuple[Document, Run]) -> Iterator[Hit]:
 
 
 def unlike(run: Run, settings: dict[str, Setting]) -> Iterator[tuple[str, Setting, Setting]]:
-	"""What the launcher gives DeepSpeed, where the Trainer compares it with an argument that is not the same."""
 	assert run.trainer is not None
 	for path in run.trainer.table("fills") if not run.trainer.value("deepspeed") else ():
 		one = settings.get(f"deepspeed_plugin.deepspeed_config.{path}")

@@ -28,7 +28,7 @@ from .python_values import Made, Symbol, Values
 PYTHON = f"Python {sys.version_info.major}.{sys.version_info.minor}"
 METHODS = frozenset({"prepare", "save_state", "load_state", "save_model", "accumulate", "get_state_dict"})
 _ROOTS = r"accelerate|transformers|trl|sentence_transformers"
-TRAINER = re.compile(r"\w*Trainer|HfArgumentParser|TrlParser")
+TRAINER = r"\w*Trainer|HfArgumentParser|TrlParser"
 TRAINING = re.compile(r"\w*TrainingArguments|(?:SFT|DPO|GRPO|KTO|PPO|PPOv2|ORPO|CPO|RLOO|Reward|OnlineDPO)Config")
 
 
@@ -178,20 +178,15 @@ class _Reader:
 
 	def _trainers(self) -> Iterator[dict[str, Any]]:
 		"""Who takes TrainingArguments: a Trainer, or what parses them; `args` is None where it gets none."""
-		place = 0
-		for seen in self.walk.calls:
-			node = seen.node
-			root, _, name = (
-				dotted_name(node.func, seen.scope).partition(".") if isinstance(node, ast.Call) else ("",) * 3
-			)
-			name = name.rpartition(".")[2]
-			if isinstance(node, ast.Call) and root in _ROOTS.split("|") and TRAINER.fullmatch(name):
-				parses = name.endswith("Parser")
-				given = [one.value for one in node.keywords if one.arg in ("args", None)] or node.args[1:2]
-				args = OPEN if parses else self.values.value(given[0], seen.scope, ()) if given else None
-				self.values.note(("trainers", place), node, self.extent(node.func))
-				place += 1
-				yield {"name": name, "module": root, "args": args}
+		calls = [(one.node, one.scope) for one in self.walk.calls if isinstance(one.node, ast.Call)]
+		named = [(node, scope, dotted_name(node.func, scope)) for node, scope in calls]
+		found = [one for one in named if re.fullmatch(rf"({_ROOTS})\.(.*\.)?({TRAINER})", one[2])]
+		for place, (node, scope, dotted) in enumerate(found):
+			given = [one.value for one in node.keywords if one.arg in ("args", None)] or node.args[1:2]
+			args = self.values.value(given[0], scope, ()) if given else None
+			self.values.note(("trainers", place), node, self.extent(node.func))
+			root, name = dotted.partition(".")[0], dotted.rpartition(".")[2]
+			yield {"name": name, "module": root, "args": OPEN if name.endswith("Parser") else args}
 
 	def _members(self) -> Iterator[dict[str, Any]]:
 		place = 0
