@@ -167,6 +167,7 @@ def test_texts_that_stay_texts() -> None:
 {dataloader_prefetch_factor: 2, dataloader_num_workers: 2}, ~, [], [~]
 {accelerator_config: {bogus: 1}}, TRN035, [~], []
 {accelerator_config: {split_batches: x}}, ~, [], [~]
+{fsdp: full_shard, fsdp_config: '{"min_num_params": "5"}'}, ~, [], [4.46.3]
 {accelerator_config: {gradient_accumulation_kwargs: {bogus: 4}}}, TRN035, [~], [4.57.6]
 {auto_find_batch_size: true, fsdp: true}, ~, [], [~]
 {auto_find_batch_size: true, fsdp: full_shard}, TRN037, [4.44.2], []
