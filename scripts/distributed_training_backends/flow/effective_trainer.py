@@ -14,7 +14,7 @@ from ..model_effective import Setting
 from ..sources.document import OPEN, Document
 from ..sources.python_values import Made
 from .effective_plugins import typed
-from .effective_run import Call, Run, Trainer, call_at, made, place_of, setting_at
+from .effective_run import Call, Run, Trainer, call_at, made, setting_at
 
 PLAIN = ("TrainingArguments", "Seq2SeqTrainingArguments", "Trainer", "Seq2SeqTrainer")  # with the same defaults
 OF_TRL = frozenset({"bf16", "learning_rate"})  # have other defaults there
@@ -47,19 +47,19 @@ def trainer_of(file: Document | None, script: Document | None, release: str) -> 
 		left = None if any(one.open is None for one in every) else unlike.union(*(one.open or () for one in every))
 		return every[0]._replace(given=same, open=left)
 	if file is not None:
-		return Trainer(release, dict(given(file, ())), Setting("", None, "trainer", place_of(file, ()), (), "set"))
+		return Trainer(release, dict(given(file, ())), setting_at("", None, file, ()))
 	if script is None or not makers:
 		return None
-	found = Trainer(release, {}, Setting("", None, "python", place_of(script, ("trainers", 0)), (), "set"), None)
-	return found._replace(open=left_open(makers[0])) if makers[0]["args"] is None else found
+	left = left_open(makers[0]) if makers[0]["args"] is None else None
+	return Trainer(release, {}, setting_at("", None, script, ("trainers", 0)), left)
 
 
 def of_call(script: Document, number: int, release: str) -> Trainer:
 	calls, at = script.data["calls"], ("calls", number)
 	unseen = calls[number].get("open") or len(calls[number].get("positional", ())) > 1
-	known, by = dict(given(script, (*at, "arguments"))), Setting("", None, "python", place_of(script, at), (), "set")
+	left = None if unseen else left_open(calls[number])
 	handed = {calls[place]["name"]: call_at(script, place) for place in made(calls, number)}
-	return Trainer(release, known, by, None if unseen else left_open(calls[number]), handed)
+	return Trainer(release, dict(given(script, (*at, "arguments"))), setting_at("", None, script, at), left, handed)
 
 
 def left_open(call: Mapping[str, Any]) -> frozenset[str] | None:
