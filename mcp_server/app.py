@@ -1,7 +1,5 @@
 """The server: the tools, resources, prompts and the skill, put together with the MCP SDK."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The arguments of a call: taken as the schema wants them, or refused with what to write instead."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches

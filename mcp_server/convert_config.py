@@ -1,6 +1,5 @@
 """The tool convert_config: the text of a config in, the same run for another backend or surface out."""
 
-import re
 from typing import Any
 
 from distributed_training_backends import api
@@ -8,18 +7,15 @@ from distributed_training_backends.model_convert import TARGETS, BadConversionEr
 from distributed_training_backends.render.convert import convert_data, summary
 from distributed_training_backends.render.redact import redact
 
-from .shared import VERSIONS, compact, targets_from
-from .tool import Answer, Arguments, CallError, Tool, choice, text, whole
+from .shared import VERSIONS, compact, refuse_paths, targets_from
+from .tool import ROWS, Answer, Arguments, CallError, Tool, choice, text, whole
 
-FILE = re.compile(r"\s*[\w./\\~:-]{1,200}\.(?:ya?ml|json|sh|slurm|py)\s*", re.IGNORECASE)
 ROOM = {"concise": 2_900, "full": 60_000}  # bytes of text and notes; with the default at most 1,200 tokens in all
 LONGEST = 240  # code points of a note in a short answer
 
 
 def call(given: Arguments) -> Answer:
-	for name in ("config", "deepspeed_config"):
-		if FILE.fullmatch(given.get(name, "")):
-			raise CallError(f"{name} is the name of a file, and this tool reads no files; pass the text in the file")
+	refuse_paths(given, "config", "deepspeed_config")
 	options = api.Options(targets_from(given), api.Context(num_processes=given.get("num_processes")))
 	try:
 		report = api.convert_text(given["config"], given["to"], options, deepspeed=given.get("deepspeed_config"))
@@ -82,9 +78,6 @@ TOOL = Tool(
 		"detail": choice("concise", "full"),
 	},
 	required=("config", "to"),
-	answers={
-		**dict.fromkeys(("summary", "text"), text()),
-		"notes": {"type": "array", "items": {"type": "object", "properties": {}}},
-	},
+	answers={**dict.fromkeys(("summary", "text"), text()), "notes": ROWS},
 	call=call,
 )

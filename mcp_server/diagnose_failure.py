@@ -1,25 +1,21 @@
 """The tool diagnose_failure: a log or a symptom in, ranked causes out."""
 
-from __future__ import annotations
-
-import re
 from typing import Any
 
 from distributed_training_backends import api
 from distributed_training_backends.model_diagnose import SYMPTOMS
 from distributed_training_backends.render.diagnose import diagnose_data, first_failure_line, seen
 
-from .shared import fitting, following, left_out, paging
-from .tool import Answer, Arguments, CallError, Tool, text
+from .shared import fitting, following, left_out, paging, refuse_paths
+from .tool import ROWS, Answer, Arguments, CallError, Tool, text
 
-FILE = re.compile(r"\s*[\w./\\~:-]{1,200}\.(?:log|txt|out|err|ya?ml|json)\s*", re.IGNORECASE)
 MOST_NOTES, MOST_EVIDENCE = 2, 2  # in a concise answer
 
 
 def call(given: Arguments) -> Answer:
 	"""Diagnose, with as many causes as are asked for and fit."""
 	log, symptom = given.get("log", ""), given.get("symptom", "")
-	refuse_paths(given)
+	refuse_paths(given, "log", "config", "deepspeed_config")
 	if not log.strip() and not symptom.strip():
 		raise CallError("diagnose_failure needs a log or a symptom: the text of the log, or what goes wrong in words")
 	configs = {name: given[name] for name in ("config", "deepspeed_config") if given.get(name)}
@@ -42,13 +38,6 @@ def call(given: Arguments) -> Answer:
 		"next_offset": following(causes, len(entries), given),
 	}
 	return answer
-
-
-def refuse_paths(given: Arguments) -> None:
-	for name in ("log", "config", "deepspeed_config"):
-		value = given.get(name, "")
-		if FILE.fullmatch(value):
-			raise CallError(f"{name} is the name of a file, and this tool reads no files; pass the text in the file")
 
 
 def entry(cause: dict[str, Any], full: bool) -> dict[str, Any]:
@@ -77,11 +66,6 @@ TOOL = Tool(
 		**paging(3, 5),
 	},
 	required=(),
-	answers={
-		"summary": text(),
-		"verdict": text(),
-		"failure": text(),
-		"causes": {"type": "array", "items": {"type": "object", "properties": {}}},
-	},
+	answers={**dict.fromkeys(("summary", "verdict", "failure"), text()), "causes": ROWS},
 	call=call,
 )

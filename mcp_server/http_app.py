@@ -3,8 +3,6 @@
 No session is kept and answers are plain JSON, so that several workers behind a balancer are like one.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Logging to standard error that can neither flood nor block: a client may never read it."""
 
-from __future__ import annotations
-
 import logging
 import select
 import sys

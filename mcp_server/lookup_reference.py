@@ -1,12 +1,10 @@
 """The tool lookup_reference: a question in, sections of the reference out."""
 
-from __future__ import annotations
-
 from distributed_training_backends import api
 from distributed_training_backends.render.lookup import lookup_data
 
 from .shared import VERSIONS, fitting, paging, targets_from
-from .tool import Answer, Arguments, CallError, Tool, text
+from .tool import ROWS, Answer, Arguments, CallError, Tool, text
 
 QUOTED = 200  # code points of the question that the answer repeats
 
@@ -40,6 +38,6 @@ TOOL = Tool(
 		**paging(4, 20),
 	},
 	required=("query",),
-	answers={"summary": text(), "sections": {"type": "array", "items": {"type": "object", "properties": {}}}},
+	answers={"summary": text(), "sections": ROWS},
 	call=call,
 )

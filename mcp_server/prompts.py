@@ -1,7 +1,5 @@
 """Prompts: how to go about a choice and about a failed run, with the tools and pages that are there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from .resources import paths_like, uri_of

@@ -1,7 +1,5 @@
 """The files of the skill as resources: skill://distributed-training-backends/SKILL.md, its pages and its scripts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from difflib import get_close_matches
 from functools import cache

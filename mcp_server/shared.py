@@ -1,8 +1,7 @@
 """What several tools have in common: the releases to judge against, and how much of a long answer is given."""
 
-from __future__ import annotations
-
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ VERSIONS: dict[str, Schema] = {
 # Bytes of the items in an answer. With the default it has at most 1,200 tokens, of which tables take one for three
 # bytes; what is beyond some 25,000 tokens, clients cut off.
 BUDGETS = {"concise": 2_800, "full": 32_000}
+FILE = re.compile(r"\s*[\w./\\~:-]{1,200}\.(?:ya?ml|json|py|sh|slurm|log|txt|out|err)\s*", re.IGNORECASE)
 
 
 def paging(limit: int, most: int) -> dict[str, Schema]:
@@ -29,6 +29,12 @@ def paging(limit: int, most: int) -> dict[str, Schema]:
 		"limit": whole(maximum=most, default=limit),
 		"offset": whole(minimum=0, default=0),
 	}
+
+
+def refuse_paths(given: Arguments, *names: str) -> None:
+	for name in names:
+		if FILE.fullmatch(given.get(name, "")):
+			raise CallError(f"{name} is the name of a file, and this tool reads no files; pass the text in the file")
 
 
 def targets_from(given: Arguments) -> api.Targets:

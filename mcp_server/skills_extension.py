@@ -1,7 +1,5 @@
 """Skills over MCP (SEP-2640): the skill as an entry with the digest of each file, and its folders."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """Serving over stdin and stdout. A request whose JSON the SDK cannot read gets an answer as long as it has an id."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """What a tool is: a row of its definition, and the function that answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +8,7 @@ from typing import Any
 Schema = dict[str, Any]
 Arguments = Mapping[str, Any]
 Answer = dict[str, Any]
+ROWS: Schema = {"type": "array", "items": {"type": "object", "properties": {}}}
 
 
 class CallError(Exception):

@@ -1,7 +1,5 @@
 """The tool triage_backend: facts about a training in, the backend that fits with its config out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +9,7 @@ from distributed_training_backends.render.redact import redact
 from distributed_training_backends.render.triage_json import candidate_data
 
 from .shared import VERSIONS, compact, fitting, following, left_out, paging
-from .tool import Answer, Arguments, CallError, Tool, text, whole
+from .tool import ROWS, Answer, Arguments, CallError, Tool, text, whole
 
 # Arguments by the fact that they are.
 FACTS = {
@@ -151,10 +149,6 @@ TOOL = Tool(
 		**paging(6, 50),
 	},
 	required=(),
-	answers={
-		"summary": text(),
-		"best": {"type": "object", "properties": {}},
-		"candidates": {"type": "array", "items": {"type": "object", "properties": {}}},
-	},
+	answers={"summary": text(), "best": ROWS["items"], "candidates": ROWS},
 	call=call,
 )

@@ -1,8 +1,5 @@
 """The tool validate_config: the text of a config in, what will become of it out."""
 
-from __future__ import annotations
-
-import re
 from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any, Literal
@@ -16,10 +13,9 @@ from distributed_training_backends.render.effective import lines
 from distributed_training_backends.render.redact import redact_report
 from distributed_training_backends.render.style import counted
 
-from .shared import BUDGETS, VERSIONS, about, compact, fitting, following, left_out, paging, targets_from
-from .tool import Answer, Arguments, CallError, Tool, choice, text, whole
+from .shared import BUDGETS, VERSIONS, about, compact, fitting, following, left_out, paging, refuse_paths, targets_from
+from .tool import ROWS, Answer, Arguments, CallError, Tool, choice, text, whole
 
-PATH = re.compile(r"\s*[\w./\\~:-]{1,200}\.(?:ya?ml|json|py|sh)\s*", re.IGNORECASE)
 # Arguments that are texts to judge, and the kind that each is of
 TEXTS: dict[str, Literal["config"] | Kind] = {
 	"config": "config",
@@ -78,9 +74,7 @@ def options_from(given: Arguments) -> api.Options:
 
 
 def judged(given: Arguments, options: api.Options) -> Report:
-	for name in TEXTS:
-		if PATH.fullmatch(given.get(name, "")):
-			raise CallError(f"{name} is the name of a file, and this tool reads no files; pass the text in the file")
+	refuse_paths(given, *TEXTS)
 	texts = {kind: given[name] for name, kind in TEXTS.items() if name in given}
 	if not texts:
 		raise CallError(f"give one of {', '.join(TEXTS)}")
@@ -182,10 +176,6 @@ TOOL = Tool(
 		**paging(10, 50),
 	},
 	required=(),
-	answers={
-		"summary": text(),
-		"verdict": text(),
-		"findings": {"type": "array", "items": {"type": "object", "properties": {}}},
-	},
+	answers={**dict.fromkeys(("summary", "verdict"), text()), "findings": ROWS},
 	call=call,
 )
