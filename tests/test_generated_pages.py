@@ -16,7 +16,8 @@ from distributed_training_backends.resources import load_json
 from distributed_training_backends.rules import catalog
 from distributed_training_backends.rules.registry import RULES
 from distributed_training_backends.versions import covers, parse, parse_spans
-from reference_tables import PAGES, page_of
+from project import PAGES
+from reference_tables import page_of
 from release_changes import changes
 
 catalog.load()

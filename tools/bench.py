@@ -21,14 +21,12 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tools")]
-
 import bench_mcp
+import project
 from bench_mcp import Line
 
-SCRIPT = str(ROOT / "scripts" / "validate_backend_config.py")
-TOUR = ROOT / "tests" / "cases" / "tour"
+SCRIPT = str(project.ROOT / "scripts" / "validate_backend_config.py")
+TOUR = project.CASES / "tour"
 CONFIGS = {"Accelerate": TOUR / "accelerate.yaml", "DeepSpeed": TOUR / "ds_zero3.json"}
 REFUSED = "distributed_type: multi_gpu\nnum_processes: 2\n"
 BASELINE = [sys.executable, "-c", "import argparse, json, yaml"]

@@ -10,14 +10,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
-OURS = [sys.executable, str(ROOT / "mcp_server" / "server.py")]
+import project
+
+OURS = [sys.executable, str(project.ROOT / "mcp_server" / "server.py")]
 EMPTY = [sys.executable, "-c", "from mcp.server.mcpserver import MCPServer; MCPServer('empty').run()"]
 CLIENT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
-CONFIG = (ROOT / "tests" / "cases" / "tour" / "accelerate.yaml").read_text(encoding="utf-8")
+CONFIG = (project.CASES / "tour" / "accelerate.yaml").read_text(encoding="utf-8")
 ASKED: dict[str, dict[str, Any]] = {
 	"validate_config": {"config": CONFIG},
 	"diagnose_failure": {"log": "RuntimeError: Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000"},

@@ -11,16 +11,13 @@ import json
 import random
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tools")]
-
 import packed
+import project
 from distributed_training_backends.triage.families import Family, families
 
-CASES = ROOT / "tests" / "cases" / "parameter_counts.json.gz"
+CASES = project.CASES / "parameter_counts.json.gz"
 EACH = 2
 
 

@@ -5,14 +5,11 @@ python tools/diagnosis_messages.py ACCELERATE_PACKAGE DEEPSPEED_PACKAGE [--rest]
 
 import argparse
 import ast
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "scripts"))
-
+import project  # noqa: F401 (it finds the code)
 from distributed_training_backends import api
 
 # What is about backends: Accelerate as a whole without what dispatches big models, trackers and the terminal; of

@@ -11,23 +11,19 @@ wording of titles and causes, and some thirty weights that are common to all sig
 
 import argparse
 import json
-import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "scripts"))
-
+import reference_tables
 from distributed_training_backends import api
 from distributed_training_backends.diagnose import question, wording
 from distributed_training_backends.diagnose.templates import Template, plain
 from distributed_training_backends.knowledge import signatures as knowledge
 from distributed_training_backends.model_diagnose import Cause
 from distributed_training_backends.resources import load_json
-from reference_tables import keep_figures
 
 FOLDS = 5
 KINDS = {"verbatim": "verbatim", "condensed": "condensed", "paraphrase": "paraphrased"}
@@ -188,7 +184,7 @@ def main() -> int:
 			named = Counter({cause.id: round(100 * cause.confidence) for cause in one.causes[:3]})
 			print(f"{one.code} {one.report['id']} {dict(named)} {one.report['symptom'][:150]!r}")
 	if given.write:
-		keep_figures("diagnosis", text)
+		reference_tables.keep_figures("diagnosis", text)
 	return 0
 
 

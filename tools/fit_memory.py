@@ -16,16 +16,14 @@ from math import log
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tools")]
-
 import packed
+import project
 from distributed_training_backends.resources import load_json
 from memory_rows import Measured, measured, read_rows
 from memory_score import Outcome, judged, predicted, relative_errors, summary
 
-MEASUREMENTS = ROOT.parent / "shared" / "measurements.jsonl"
-OWN = ROOT / "tests" / "cases" / "memory_measurements.json.gz"
+MEASUREMENTS = project.ROOT.parent / "shared" / "measurements.jsonl"
+OWN = project.CASES / "memory_measurements.json.gz"
 Coefficients = dict[str, float]
 # An error beyond this counts in proportion instead of squared, so that a mislabelled row does not decide.
 KNEE = 0.1

@@ -10,24 +10,21 @@ import json
 import os
 import re
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tools")]
-
 import measure_lookup
 import packed
+import project
 from distributed_training_backends import api, cli, cli_diagnose
 from distributed_training_backends.knowledge import signatures as causes
 from distributed_training_backends.resources import load_json
 from reference_tables import BLOCK, main
 
 DOCUMENTS = ("README.md", "SKILL.md", "CONTRIBUTING.md", "references/converting.md", "references/troubleshooting.md")
-CASES = ROOT / "tests" / "cases" / "diagnose"
+CASES = project.CASES / "diagnose"
 MEASURED = ("agreement", "conversion", "diagnosis")
 
 
@@ -44,7 +41,7 @@ def printed(folder: Path, main: Callable[[Sequence[str]], int], *arguments: str)
 
 
 def tour() -> str:
-	said = printed(ROOT / "tests" / "cases" / "tour", cli.main, "accelerate.yaml")
+	said = printed(project.CASES / "tour", cli.main, "accelerate.yaml")
 	return f"```text\n$ validate_backend_config.py accelerate.yaml\n{said}```\n"
 
 
@@ -56,7 +53,7 @@ def chain() -> str:
 		("validate_backend_config.py", cli.main, ("accelerate.yaml",)),
 	)
 	with tempfile.TemporaryDirectory() as folder:
-		shutil.copy(ROOT / "tests" / "cases" / "chain" / "accelerate.yaml", folder)
+		shutil.copy(project.CASES / "chain" / "accelerate.yaml", folder)
 		captured = json.loads(packed.unpacked(CASES / "real.json.gz"))
 		(Path(folder) / "train.log").write_text(captured["fsdp2-strategy"], "utf-8")
 		said = [f"$ {name} {' '.join(given)}\n{printed(Path(folder), main, *given)}" for name, main, given in steps]
@@ -126,5 +123,5 @@ def filled(path: Path) -> str:
 
 
 if __name__ == "__main__":
-	documents = {ROOT / name: partial(filled, ROOT / name) for name in DOCUMENTS}
+	documents = {project.ROOT / name: partial(filled, project.ROOT / name) for name in DOCUMENTS}
 	raise SystemExit(main(__doc__.splitlines()[0], documents))

@@ -4,19 +4,15 @@
 date. Sentences before tables and meanings in them are written on the page itself and stay.
 """
 
-import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tools")]
-
+import project
 from distributed_training_backends.knowledge import deepspeed, history, transformers
 from distributed_training_backends.resources import load_json
 from page_words import Words, words_of
-from reference_tables import PAGES, cell, code, codes, main, page_of, releases, section, value
+from reference_tables import cell, code, codes, main, page_of, releases, section, value
 
 AUTO = load_json("deepspeed_auto.json")
 RELEASES = deepspeed.releases()
@@ -29,7 +25,7 @@ TYPES = {"str": "text", "dict": "block", "any": "", "enum": ""}
 
 @cache
 def words() -> dict[str, Words]:
-	return words_of(PAGES / "config-keys.md")
+	return words_of(project.PAGES / "config-keys.md")
 
 
 def title_of(block: str) -> str:

@@ -14,9 +14,6 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tools")]
-
 import reference_tables
 from distributed_training_backends import cli
 from distributed_training_backends.rules import catalog

@@ -10,19 +10,15 @@ have such a one.
 """
 
 import argparse
-import sys
 import time
 from collections import defaultdict
-from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tools")]
-
 import packed
+import project
 from distributed_training_backends import api
 
-QUESTIONS = ROOT / "tests" / "cases" / "lookup_questions.tsv.gz"
+QUESTIONS = project.CASES / "lookup_questions.tsv.gz"
 GROUPS = {"tuned": "tuned on as well", "untuned": "written later, not tuned on"}
 WITHIN = 3
 

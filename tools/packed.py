@@ -17,13 +17,11 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "scripts")]
-
+import project
 from distributed_training_backends.resources import BY_COLUMN, by_row
 from extraction import compact, dump
 
-DATA = ROOT / "scripts/distributed_training_backends/data"
+DATA = project.ROOT / "scripts/distributed_training_backends/data"
 GZIP = 31  # for zlib: a header of gzip, which then holds neither a name nor a time
 PARTS_BY_COLUMN = {"signatures.json.gz": ("signatures", "repaired")}
 

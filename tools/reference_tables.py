@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import project
 from distributed_training_backends.versions import describe
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGES = ROOT / "references"
 BLOCK = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
 MOST_ROWS = 45  # of a table, so that a section stays within sixty lines
 
@@ -107,17 +106,17 @@ def main(description: str, makers: Mapping[Path, Callable[[], str]]) -> int:
 			continue
 		if arguments.write:
 			path.write_text(text, "utf-8")
-		print(f"{path.relative_to(ROOT)} {'written' if arguments.write else 'is not up to date'}")
+		print(f"{path.relative_to(project.ROOT)} {'written' if arguments.write else 'is not up to date'}")
 		stale += 1
 	return int(bool(stale) and not arguments.write)
 
 
 def keep_figures(name: str, text: str) -> None:
 	"""Put what a tool has measured into its block of the README, the only place where it is kept."""
-	readme = ROOT / "README.md"
+	readme = project.ROOT / "README.md"
 	blocks = BLOCK.sub(lambda it: f"{it[1]}{text}{it[3]}" if it[2] == name else it[0], readme.read_text("utf-8"))
 	readme.write_text(blocks, "utf-8")
 
 
 def page_of(name: str, lines: Callable[[], Iterable[str]]) -> dict[Path, Callable[[], str]]:
-	return {PAGES / name: lambda: "\n".join(lines()).rstrip() + "\n"}
+	return {project.PAGES / name: lambda: "\n".join(lines()).rstrip() + "\n"}

@@ -22,10 +22,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+import project
 from distributed_training_backends.rules.registry import FAMILIES
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGES = ROOT / "references" / "rules"
+PAGES = project.PAGES / "rules"
 OUTPUT = "text"
 NAMES = {"yaml": "config.yaml", "json": "ds.json", "python": "train.py", "sh": "launch.sh"}  # where none stands
 _PIECE = re.compile(r"^(?:```(?P<info>.*)\n(?P<text>(?s:.*?))^```|(?P<marks>#{2,3}) (?P<heading>.*))$", re.MULTILINE)
