@@ -288,6 +288,7 @@ def converted(
 	"""Convert what the validator accepts, and have it judge the result."""
 	from .convert import run
 
+	options = options._replace(fixes=False)
 	report = judged(sources, options, read)
 	documents = [source for source in sources if isinstance(source, Document)]
 	if report.exit_code:
@@ -302,10 +303,11 @@ def converted(
 		given_too = (one for one in documents if one.kind == "deepspeed" and one is not main)
 		return found or next(given_too, None)
 
-	done = run.convert(given, find, to, options, script)
+	done, made = run.convert(given, find, to, options, script)
 	if done.result in ("accelerate", "trainer"):
 		path = main.path if done.same_format else join(dirname(main.path), "converted.yaml")
-		again = parsed(from_text(path, done.text), "trainer" if done.result == "trainer" else "accelerate")
+		kind: Kind = "trainer" if done.result == "trainer" else "accelerate"
+		again = [made] if made else parsed(from_text(path, done.text), kind)
 		others = [document for document in documents if document is not main]
 		done = run.checked(done, report, judged([*again, *others], options, read))
 	return done

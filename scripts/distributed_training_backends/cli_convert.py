@@ -1,6 +1,7 @@
 """convert-backend-config: the same run, spelled for another backend or surface."""
 
 import argparse
+import gc
 import os
 from collections.abc import Sequence
 
@@ -28,6 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: Sequence[str] | None) -> int:
+	gc.disable()  # of a large file it takes as long as reading it, and the process ends soon
 	args = build_parser().read(argv)
 	from . import api
 

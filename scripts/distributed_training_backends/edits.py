@@ -41,17 +41,22 @@ def _resolved(document: Document, repair: Repair) -> Fix | None:
 			one.end <= other.start for one, other in pairwise(sorted(edits))
 		)
 		return Fix(repair.applicability, repair.title, tuple(sorted(edits))) if edits and apart else None
-	try:
-		if any(entangled(document, pointer) for step in repair.operations for pointer in _touched(step)):
-			return None
-		edits = [edit for step in repair.operations for edit in _edits(splicer(document), step)]
-	except (NotPossibleError, ValueError):
-		return None
-	edits.sort()
-	apart = all(one.end <= other.start for one, other in pairwise(edits))
-	if not edits or not apart or not _holds(document, repair.operations, edits):
+	edits = together(document, repair.operations)
+	if not edits or not _holds(document, repair.operations, edits):
 		return None
 	return Fix(repair.applicability, repair.title, tuple(edits))
+
+
+def together(document: Document, steps: Iterable[Operation]) -> list[Edit]:
+	"""The edits of steps that do not touch each other, in their order; none where they do, or are not possible."""
+	try:
+		if any(entangled(document, pointer) for step in steps for pointer in _touched(step)):
+			return []
+		edits = [edit for step in steps for edit in _edits(splicer(document), step)]
+	except (NotPossibleError, ValueError):
+		return []
+	edits.sort(key=lambda edit: (edit.start, edit.end))
+	return edits if all(one.end <= other.start for one, other in pairwise(edits)) else []
 
 
 def _of_command(document: Document, step: Operation) -> list[Edit]:

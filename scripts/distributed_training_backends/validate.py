@@ -36,6 +36,7 @@ class Options(NamedTuple):
 	check_imports: bool = False
 	absent: frozenset[str] | None = None
 	skip_unknown: bool = False
+	fixes: bool = True
 	effective: bool = False
 	compare: str | None = None
 
@@ -162,7 +163,7 @@ def run(inputs: dict[str, Any], options: Options) -> Iterator[Finding]:
 			given["reading"] = read(file)
 	catalog.load(given)
 	for rule, severity, hit in run_rules(given, dict(options.targets.items())):
-		yield finding_of(rule, severity, hit)
+		yield finding_of(rule, severity, hit if options.fixes else hit._replace(repair=None))
 
 
 def finding_of(rule: Rule, severity: Severity, hit: Hit) -> Finding:

@@ -139,12 +139,13 @@ def fill(run: Run, old: str, new: str, wanted: Mapping[str, Any], renamed: Mappi
 		return
 	for name, key in pairs.items():
 		run.rename((old, key), name, wanted[name])
-	for name, value in wanted.items():
-		if name not in pairs:
-			run.set(value, old, name)
 	for key in entries(run.document, old):
 		if key not in wanted:
 			run.remove(old, key)
+	run.settle()
+	for name, value in wanted.items():
+		if name not in pairs:
+			run.set(value, old, name)
 	run.step("rename", (old,), new)
 
 

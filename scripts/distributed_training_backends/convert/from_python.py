@@ -55,8 +55,14 @@ class Reader:
 				self.options.setdefault(STEPS, value)
 			elif name == STEPS:
 				self.note("open", STEPS, f"no key sets it: {value} stays in the script", accelerator.at)
+			elif name == "dynamo_backend" and isinstance(value, str):
+				self.options[name] = str(value).upper()
 			elif name in (*TYPES, "parallelism_config", "dynamo_plugin", "dynamo_backend"):
 				self.note("open", name, "what makes it is not seen here", accelerator.at)
+			else:
+				self.note("open", name, "no key sets it: it stays in the script", accelerator.at)
+		if accelerator.open:
+			self.note("open", accelerator.name, "some of its arguments are not known by name here", accelerator.at)
 		if kind not in TYPES.values():
 			told = f"{kind}: how many processes there are decides, which the script does not say"
 			self.note("open", "distributed_type", told, accelerator.at)

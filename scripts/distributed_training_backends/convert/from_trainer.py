@@ -69,7 +69,11 @@ class Arguments(Reader):
 		value = self.left.pop(name, None)
 		if value is OPEN or isinstance(value, Made) or (isinstance(value, list) and OPEN in value):
 			if decisive:
-				raise BadConversionError(f"{name} decides what runs, and only the script knows it: write it down")
+				document = self.at(name).document
+				where = f"{document.path}:{document.place(self.at(name)).line}"
+				raise BadConversionError(
+					f"{where}: {name} decides what runs, and only the script knows it: write it down"
+				)
 			self.note("open", name, UNKNOWN, self.at)
 			return None
 		if isinstance(value, str) and value.lstrip().startswith("{"):

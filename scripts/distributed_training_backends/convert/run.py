@@ -55,7 +55,8 @@ def main_of(documents: Sequence[Document]) -> Given:
 	taken = {kind: found[kind][0] for kind in beside if found[kind]}
 	for other in documents:
 		if other is not main and other is not taken.get(other.kind):
-			raise BadConversionError(f"one run is converted at a time: {other.path} says more beside {main.path}")
+			more = "has more than one" if other.path == main.path else f"says more beside {main.path}"
+			raise BadConversionError(f"one run is converted at a time, and {other.path} {more}")
 	return Given(main, taken.get("accelerate"), taken.get("fsdp"))
 
 
@@ -68,8 +69,11 @@ def with_config(given: Given, config: Document | None, named: object) -> Given:
 
 def convert(
 	given: Given, find: Callable[[Document], Document | None], to: str, options: Options, script: str = ""
-) -> ConvertReport:
-	"""Convert a document; `find` gives the DeepSpeed file that a config names. Raises BadConversionError."""
+) -> tuple[ConvertReport, Document | None]:
+	"""Convert a document; `find` gives the DeepSpeed file that a config names. Raises BadConversionError.
+
+	The second is the result as it was read already, where the same file was edited.
+	"""
 	if to not in TARGETS:
 		raise BadConversionError(f"there is no target {to!r}; there are {', '.join(TARGETS)}")
 	if any(defect.name == "filled-by-shell" for one in given if one is not None for defect in one.defects):
@@ -83,7 +87,7 @@ def convert(
 	run = Run(hub, companion, targets, options.context, script or SCRIPT)
 	text, in_place = TO[to](run), to in IN_PLACE
 	made = run.notes if hub is main else [note._replace(line=None) for note in run.notes]
-	return ConvertReport(
+	report = ConvertReport(
 		targets,
 		main.path,
 		main.kind,
@@ -95,6 +99,7 @@ def convert(
 		in_place and hub is main,
 		(*notes, *made),
 	)
+	return report, run.latest if report.same_format else None
 
 
 def hub_of(given: Given, options: Options) -> Hub:
