@@ -19,7 +19,6 @@ from .source import PRECISIONS, Settings, leaves, strategy_named, table, truth
 
 DEEPSPEED_FILE = "ds_config.json"
 BASE, RESHARD = "TrainingArguments", "reshard_after_forward"
-PLUGINS = {"fsdp_plugin": "FullyShardedDataParallelPlugin", "dynamo_plugin": "TorchDynamoPlugin"}
 PASSED_ON = (
 	"backward_prefetch forward_prefetch use_orig_params sync_module_states "
 	"cpu_ram_efficient_loading state_dict_type activation_checkpointing"
@@ -44,9 +43,8 @@ def hub_of(document: Document, fsdp: Document | None, targets: Targets) -> Hub:
 	runs = calls + [call for call in script.of("Accelerator") if call.given or not calls]
 	if len(runs) != 1:
 		told = ", ".join(f"{call.name} in line {document.place(call.at()).line}" for call in runs[:3])
-		told = f"{told}: one run is converted at a time" if told else "no Accelerator and no TrainingArguments"
-		told += "" if runs else "; what a parser makes of them is not in the script"
-		raise BadConversionError(f"{document.path} makes {told}")
+		told = told or "no Accelerator and no TrainingArguments (what a parser makes is not in the script)"
+		raise BadConversionError(f"{document.path} makes {told}: one run is converted at a time")
 	call = runs[0]
 	if not calls:
 		return Hub(*from_python.to_config(document, script, call))
@@ -108,16 +106,16 @@ class Arguments(Reader):
 		return Hub(*self.config(document, kind), companion)
 
 	def made_of(self, argument: str, fields: Mapping[str, Any]) -> None:
-		self.plugin(of_argument(argument), PLUGINS[argument], fields, self.at)
+		row = of_argument(argument)
+		self.plugin(row, row["class"], fields, self.at)
 
 	def fsdp_config(self, file: Document | None) -> dict[str, Any]:
-		value = own = self.get("fsdp_config")
-		if isinstance(own, str):
-			if file is None or not isinstance(file.data, dict):
-				raise BadConversionError(f"fsdp_config names the file {own}: give it too")
-			value = file.data
+		own = self.get("fsdp_config")
+		if isinstance(own, str) and file is None:
+			raise BadConversionError(f"fsdp_config names the file {own}: give it too")
+		value = file.data if isinstance(own, str) and file else own or {}
 		short = "fsdp_" if self.trainer.strips_prefix == "always" or value is not own else ""
-		config = {str(key).removeprefix(short): item for key, item in (value or {}).items()}
+		config = {str(key).removeprefix(short): item for key, item in value.items()}
 		for key in [key for key, item in config.items() if item is OPEN]:
 			self.note("open", key, UNKNOWN, self.at)
 			del config[key]
@@ -132,23 +130,21 @@ class Arguments(Reader):
 		version = int(str(config.get("version", "") if "version" in known else "") or self.trainer.fsdp_default_version)
 		if truth(config.get("xla")):
 			raise BadConversionError("fsdp_config asks for FSDP of XLA, of which no config of Accelerate says anything")
-		for key in ("min_num_params", "transformer_layer_cls_to_wrap"):
-			config = {key: self.get(f"fsdp_{key}"), **config}
 		if version == 1 and truth(config.get("cpu_ram_efficient_loading")):
 			config["sync_module_states"] = True  # as the plugin does; the launcher refuses one without the other
 		unread = [key for key in config if key not in known or only.get(key) not in (None, version)]
-		if unread and (told := ", ".join(key for key in unread if config[key] is not None)):
-			self.note("same", "fsdp_config", f"the Trainer does not read {told}", self.at)
+		if unread:
+			self.note("same", "fsdp_config", f"the Trainer does not read {', '.join(unread)}", self.at)
 		yield "fsdp_version", version
 		yield from self.sharding(version, next(filter(strategy_named, words), ""), config)
 		offload = config.get("cpu_offload", "offload" in words) if "cpu_offload" in known else "offload" in words
 		yield "cpu_offload", True if truth(offload) else None
-		least, policy = config["min_num_params"], config.get("auto_wrap_policy", "TRANSFORMER_BASED_WRAP")
+		least, policy = config.get("min_num_params"), config.get("auto_wrap_policy", "TRANSFORMER_BASED_WRAP")
 		if "auto_wrap_policy" not in known:
 			policy = None if "auto_wrap" not in words else "SIZE_BASED_WRAP" if least else "TRANSFORMER_BASED_WRAP"
 		yield "auto_wrap_policy", policy
 		yield "min_num_params", (policy == "SIZE_BASED_WRAP" and least) or None
-		layers = config["transformer_layer_cls_to_wrap"]
+		layers = config.get("transformer_layer_cls_to_wrap")
 		yield "transformer_cls_names_to_wrap", layers if policy == "TRANSFORMER_BASED_WRAP" else None
 		for key in PASSED_ON.split():
 			if key in known and only.get(key) in (None, version):
