@@ -14,31 +14,28 @@ import os
 import subprocess
 import sys
 import venv
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = Path(os.environ.get("DTB_VENV", ROOT / ".venv"))
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 EXAMPLE = "tests/cases/tour"
+PROGRAMS = {"oracle": ["-m", "tests.oracle.agreement"], "bench": ["tools/bench.py"], "gate": ["tools/gate.py"]}
 
 
 def main(argv: Sequence[str]) -> int:
-	jobs: dict[str, Callable[[list[str]], int]] = {
-		"try": try_it,
-		"test": test,
-		"oracle": oracle,
-		"bench": bench,
-		"gate": gate,
-	}
 	if sys.version_info < (3, 10):  # noqa: UP036 - whoever has an older Python is told so
 		print(f"needs Python 3.10 or newer, this is {sys.version.split()[0]}")
 		return 2
-	if not argv or argv[0] not in jobs:
+	if not argv or argv[0] not in ("try", "test", *PROGRAMS):
 		print(__doc__)
 		return 2
 	prepare()
-	return jobs[argv[0]](list(argv[1:]))
+	job, *arguments = argv
+	if job in PROGRAMS:
+		return run([str(PYTHON), *PROGRAMS[job], *arguments])
+	return test(arguments) if job == "test" else try_it(arguments)
 
 
 def prepare() -> None:
@@ -78,18 +75,6 @@ def test(arguments: list[str]) -> int:
 		["-m", "pytest", "-n", "auto"],
 	]
 	return max(run([str(PYTHON), *check]) for check in checks)
-
-
-def oracle(arguments: list[str]) -> int:
-	return run([str(PYTHON), "-m", "tests.oracle.agreement", *arguments])
-
-
-def bench(arguments: list[str]) -> int:
-	return run([str(PYTHON), "tools/bench.py", *arguments])
-
-
-def gate(arguments: list[str]) -> int:
-	return run([str(PYTHON), "tools/gate.py", *arguments])
 
 
 if __name__ == "__main__":

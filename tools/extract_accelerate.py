@@ -4,8 +4,7 @@
     python tools/extract_accelerate.py --check --newest 52
     python tools/extract_accelerate.py --write               # all releases, data files written anew
 
-Releases are those pinned in ``tools/releases.json.gz``; ``--sources DIR`` takes them unpacked, one folder each.
-Nothing of a release is imported or run.
+Releases are those pinned in ``tools/releases.json.gz``. Nothing of a release is imported or run.
 """
 
 import sys

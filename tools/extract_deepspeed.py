@@ -4,9 +4,9 @@
     python tools/extract_deepspeed.py --check --newest 73
     python tools/extract_deepspeed.py --write               # all releases, the data file written anew
 
-Releases are those pinned in ``tools/releases.json.gz``; ``--sources DIR`` takes them unpacked, one folder each.
-Nothing of a release is imported or run. What cannot be read off the source (which values a plain read survives)
-stands in ``tools/deepspeed_curated.json.gz``, each fact with the line of source that it holds for.
+Releases are those pinned in ``tools/releases.json.gz``. Nothing of a release is imported or run. What cannot be read
+off the source (which values a plain read survives) stands in ``tools/deepspeed_curated.json.gz``, each fact with the
+line of source that it holds for.
 """
 
 import ast

@@ -32,11 +32,10 @@ class DataFile:
 	constant: Tree = field(default_factory=dict)
 	finished: Callable[[], str] = str
 
-	def extract(self, release: str, cache: Path, sources: Path | None) -> Facts:
+	def extract(self, release: str, cache: Path) -> Facts:
 		if self.archive:
 			return self.facts(pinned.fetch(self.package, release, cache))
-		tree = sources / release if sources else pinned.source_tree(self.package, release, cache)
-		return self.facts(tree / self.package)
+		return self.facts(pinned.source_tree(self.package, release, cache) / self.package)
 
 	def content(self, by_release: dict[str, Facts], command: str) -> Tree:
 		read = list(by_release)
@@ -47,16 +46,16 @@ class DataFile:
 		return {"provenance": made, "releases": names, **exact, **tree, **self.constant}
 
 
-def write(files: Sequence[DataFile], command: str, cache: Path, sources: Path | None) -> int:
+def write(files: Sequence[DataFile], command: str, cache: Path) -> int:
 	for file in files:
-		by_release = {name: file.extract(name, cache, sources) for name in pinned.known(file.package)}
+		by_release = {name: file.extract(name, cache) for name in pinned.known(file.package)}
 		if wrong := file.finished():
 			raise SystemExit(wrong)
 		print(packed.save(file.name, dump(file.content(by_release, command))))
 	return 0
 
 
-def check(files: Sequence[DataFile], newest: int, cache: Path, sources: Path | None) -> int:
+def check(files: Sequence[DataFile], newest: int, cache: Path) -> int:
 	"""Compare the committed data, restricted to the newest releases, with what these releases say."""
 	lines = []
 	for file in files:
@@ -68,7 +67,7 @@ def check(files: Sequence[DataFile], newest: int, cache: Path, sources: Path | N
 			lines.append(f"{file.name}: {', '.join(file.constant)} is another one")
 		for release in known[-newest:]:
 			stated = facts_of(stated_in(file, committed), file.named(release))
-			found = differences(stated, file.extract(release, cache, sources))
+			found = differences(stated, file.extract(release, cache))
 			lines += [f"{file.name} {release}: {line}" for line in found]
 		if not lines:
 			print(f"{file.name}: equal to a fresh extraction of {file.package} {', '.join(known[-newest:])}")
@@ -87,13 +86,12 @@ def main(description: str, command: str, files: Sequence[DataFile]) -> int:
 	verb.add_argument("--check", action="store_true", help="compare the committed data with a fresh extraction")
 	verb.add_argument("--write", action="store_true", help="write the data files anew")
 	parser.add_argument("--newest", type=int, default=3, help="how many releases --check takes (default: 3)")
-	parser.add_argument("--sources", type=Path, help="folder with one unpacked release in each subfolder")
 	parser.add_argument("--cache", type=Path, default=Path(".oracle"), help="where fetched releases go")
 	options = parser.parse_args()
 	try:
 		if options.write:
-			return write(files, command, options.cache, options.sources)
-		return check(files, options.newest, options.cache, options.sources)
+			return write(files, command, options.cache)
+		return check(files, options.newest, options.cache)
 	except pinned.ReleaseError as error:
 		print(error)
 		return 2

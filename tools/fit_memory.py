@@ -2,18 +2,15 @@
 """Fit the coefficients of triage's memory model to published measurements, and say how far off it is.
 
 Prints two tables: in sample, and leaving one source out (coefficients, widths of the intervals and all else fitted
-to the other sources only). `--write` puts the coefficients into data/memory.json.gz, `--check` fails unless they are
-those of a fresh fit, `--committed` judges the rows with the committed coefficients instead of fitting.
+to the other sources only). `--write` puts the coefficients into data/memory.json.gz.
 """
 
 import argparse
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import log
-from pathlib import Path
 from typing import Any
 
 import packed
@@ -155,29 +152,17 @@ def written(values: Coefficients) -> None:
 # --- the command line ---
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main() -> None:
 	parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-	parser.add_argument(
-		"--rows", type=Path, action="append", help="files of measurements (default: the shared and our own)"
-	)
 	parser.add_argument("--write", action="store_true")
-	parser.add_argument("--check", action="store_true")
-	parser.add_argument("--committed", action="store_true", help="judge with the committed coefficients, do not fit")
-	parser.add_argument("--verbose", action="store_true", help="a line for each row")
-	args = parser.parse_args(argv)
-	rows = [one for path in args.rows or [MEASUREMENTS, OWN] for one in measured(read_rows(path))]
-	if args.committed:
-		print(summary(judged(rows), "with the committed coefficients", args.verbose))
-		return 0
+	args = parser.parse_args()
+	rows = [one for path in (MEASUREMENTS, OWN) for one in measured(read_rows(path))]
 	found = fitted(rows)
-	if args.check:
-		return checked(found)
 	with use(found):
-		print(summary(judged(rows), "in sample", args.verbose))
-	print(summary(left_out(rows), "leaving one source out", args.verbose))
+		print(summary(judged(rows), "in sample"))
+	print(summary(left_out(rows), "leaving one source out"))
 	if args.write:
 		written(found)
-	return 0
 
 
 def left_out(rows: Sequence[Measured]) -> list[Outcome]:
@@ -188,12 +173,5 @@ def left_out(rows: Sequence[Measured]) -> list[Outcome]:
 	return outcomes
 
 
-def checked(found: Coefficients) -> int:
-	differing = {name: (value, found[name]) for name, value in committed().items() if abs(value - found[name]) > 1e-3}
-	for name, (ours, fresh) in differing.items():
-		print(f"{name}: committed {ours}, a fresh fit gives {fresh}", file=sys.stderr)
-	return 1 if differing else 0
-
-
 if __name__ == "__main__":
-	sys.exit(main())
+	main()

@@ -10,7 +10,6 @@ have such a one.
 """
 
 import argparse
-import time
 from collections import defaultdict
 from typing import NamedTuple
 
@@ -103,12 +102,8 @@ def main() -> int:
 	parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 	parser.add_argument("--misses", action="store_true", help="show what is found where the first one is wrong")
 	arguments = parser.parse_args()
-	start = time.process_time()
-	api.look_up("fsdp")
-	ready = time.process_time()
 	results = outcomes()
-	took = (time.process_time() - ready) / len(results)
-	print(f"{table(results)}\nfirst look-up: {1000 * (ready - start):.0f} ms; then: {1000 * took:.2f} ms")
+	print(table(results))
 	for outcome in results if arguments.misses else ():
 		if outcome.place != 0:
 			print(f"\n{outcome.question.kind}: {outcome.question.query}\n  wanted {', '.join(outcome.question.wanted)}")

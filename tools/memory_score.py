@@ -97,19 +97,10 @@ def quantile(values: Sequence[float], share: float) -> float:
 	return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def summary(outcomes: Sequence[Outcome], title: str, verbose: bool) -> str:
+def summary(outcomes: Sequence[Outcome], title: str) -> str:
 	scored = [one for one in outcomes if one.measured.metric in SCORED and one.measured.size]
 	lines = [f"== {title}: {len(outcomes)} rows, {len(scored)} with a number =="]
-	if verbose:
-		lines += [line(one) for one in scored]
-	lines += [*table(scored), *intervals(scored), *verdicts(outcomes), ""]
-	return "\n".join(lines)
-
-
-def line(one: Outcome) -> str:
-	row, low_high = one.measured.row, "in" if one.covered else "out"
-	what = f"{row['arch']} {row['method']} s{row['seq']} b{row['micro_batch']} n{row['gpus']} {row['backend']}"
-	return f"{row['id']:5} {what:60} {one.measured.metric:8} {one.measured.size:7.2f} {one.error:+7.1%} {low_high}"
+	return "\n".join([*lines, *table(scored), *intervals(scored), *verdicts(outcomes), ""])
 
 
 def table(scored: Sequence[Outcome]) -> list[str]:

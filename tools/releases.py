@@ -1,11 +1,9 @@
 """Archives of the releases that the knowledge covers, each pinned by version and the first 128 bits of its sha256.
 
-    python tools/releases.py list accelerate
-    python tools/releases.py fetch deepspeed 0.19.8 --cache .oracle
-    python tools/releases.py pin accelerate 1.15.0 path/to/accelerate-1.15.0-py3-none-any.whl
+    python tools/releases.py accelerate 1.15.0 path/to/accelerate-1.15.0-py3-none-any.whl
 
-The table is ``tools/releases.json.gz``. Nothing that is fetched runs here: archives are checked against the table,
-unpacked file by file and read as text. (``pip download`` would run a source archive's ``setup.py``.)
+This adds one to the table, ``tools/releases.json.gz``. Nothing that is fetched runs here: archives are checked against
+the table, unpacked file by file and read as text. (``pip download`` would run a source archive's ``setup.py``.)
 """
 
 import argparse
@@ -214,34 +212,14 @@ def pin(package: str, version: str, archive: Path, path: Path = TABLE) -> None:
 	packed.pack(path, dump(rows))
 
 
-def command_line() -> argparse.ArgumentParser:
-	parser = argparse.ArgumentParser(description="Pinned releases of Accelerate and DeepSpeed.")
-	verbs = parser.add_subparsers(dest="verb", required=True)
-	for verb, help_text in (
-		("list", "print the pinned versions"),
-		("fetch", "download, verify and unpack"),
-		("pin", "add to the table"),
-	):
-		sub = verbs.add_parser(verb, help=help_text)
-		sub.add_argument("package", choices=sorted(table()))
-		if verb != "list":
-			sub.add_argument("version")
-		if verb == "fetch":
-			sub.add_argument("--cache", type=Path, default=Path(".oracle"))
-		if verb == "pin":
-			sub.add_argument("archive", type=Path)
-	return parser
-
-
 def main() -> int:
-	options = command_line().parse_args()
+	parser = argparse.ArgumentParser(description="Add a release to those that the knowledge covers.")
+	parser.add_argument("package", choices=sorted(ARCHIVES))
+	parser.add_argument("version")
+	parser.add_argument("archive", type=Path)
+	options = parser.parse_args()
 	try:
-		if options.verb == "list":
-			print("\n".join(known(options.package)))
-		elif options.verb == "fetch":
-			print(source_tree(options.package, options.version, options.cache))
-		else:
-			pin(options.package, options.version, options.archive)
+		pin(options.package, options.version, options.archive)
 	except ReleaseError as error:
 		print(error, file=sys.stderr)
 		return 2
