@@ -4,7 +4,7 @@ from typing import Any, Literal, NamedTuple
 
 from .model import Finding, Place
 
-Surface = Literal["file", "command line", "environment", "python", "trainer", "deepspeed file", "launcher", "default"]
+Surface = Literal["file", "command line", "environment", "python", "trainer", "deepspeed file", "accelerate", "default"]
 State = Literal["set", "default", "open"]
 LAYERS = ("accelerator", "torchrun", "command", "variable", "argument")  # and the names of plugins
 

@@ -23,7 +23,7 @@ MAPPED = {
 	"offload_optimizer_nvme_path": "zero_optimization.offload_optimizer.nvme_path",
 	"zero3_save_16bit_model": "zero_optimization.stage3_gather_16bit_weights_on_model_save",
 }
-MADE = Setting("", None, "launcher", state="set")  # by the library itself
+MADE = Setting("", None, "accelerate", state="set")  # by the library itself
 Config = dict[str, Setting]
 
 

@@ -134,7 +134,7 @@ def unread(run: Run, owner: str, found: Fields, arguments: Variables) -> None:
 		for name in names if holds(condition, found) else ():
 			if name in found and found[name].value is not None:
 				beaten = found[name].beaten(f"dropped with {condition}")
-				found[name] = Setting(found[name].name, None, "launcher", losers=beaten, state="set")
+				found[name] = Setting(found[name].name, None, "accelerate", losers=beaten, state="set")
 
 
 def holds(condition: str, found: Fields) -> bool:

@@ -1,5 +1,6 @@
 """One run as it was given, and the first step of what takes effect: the launcher's arguments, each with its origin."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from .arguments import Arg
 from .launch import ELASTIC_ROUTES, Launch, destination
 from .placement import LAUNCHERS, is_read
 
+GAP = re.compile(r"\$(?:\w+|\{[^{}]*\}|\(\(.*?\)\)|\([^()]*\))?")
 MOST = 60  # characters of an expression that is shown
 NAMES: Mapping[str, Surface] = {
 	"launch": "command line",
@@ -99,7 +101,10 @@ def place_of(document: Document, pointer: Pointer) -> Place:
 def setting_at(name: str, value: Any, document: Document, pointer: Pointer) -> Setting:
 	found = Setting(name, value, NAMES.get(document.kind, "file"), place_of(document, pointer), (), "set")
 	if value is OPEN:
-		return found._replace(value=f"known at run time: {(document.raw(*pointer) or '')[:MOST]}", state="open")
+		raw = document.raw(*pointer) or ""
+		if raw == "$":  # of a word in a variable's value the place is known, and not the length
+			raw = GAP.match(document.text, document.nodes[pointer].value.start)[0]  # type: ignore[index]
+		return found._replace(value=f"known at run time: {raw[:MOST]}", state="open")
 	return found
 
 
@@ -219,4 +224,4 @@ def threads(run: Run, found: Mapping[str, Setting]) -> dict[str, Setting]:
 		return {name: variable.becomes(int(known) if str(known).isdecimal() else known, given.name)}
 	if found.get("use_cpu", found["cpu"]).value and variable is None:
 		return {name: given._replace(value="the machine's cores shared out among the processes", state="open")}
-	return {name: given.becomes(1)._replace(surface="launcher")}
+	return {name: given.becomes(1)._replace(surface="accelerate")}

@@ -21,16 +21,17 @@ def start(run: Run, arguments: Arguments) -> Iterator[Setting]:
 	if elastic(run.launch):
 		yield from torchrun(run, arguments)
 	elif runs_deepspeed(run.launch):
-		yield Setting("command.line", deepspeed_command(run, arguments), "launcher")
+		yield Setting("command.line", deepspeed_command(run, arguments), "accelerate")
 	elif run.launch.route == "simple":
-		yield Setting("command.line", [*mpirun(arguments), *script(run)], "launcher")
+		yield Setting("command.line", [*mpirun(arguments), *script(run)], "accelerate")
 
 
 def torchrun(run: Run, arguments: Arguments) -> Iterator[Setting]:
 	processes, machines = arguments["num_processes"], arguments["num_machines"]
 	several = is_count(machines.value) and machines.value > 1
 	local = each(processes.value, machines.value) if several else processes.value
-	yield (machines if machines.state == "open" else processes).becomes(local, "torchrun.nproc_per_node")
+	share = machines._replace(losers=processes.losers) if machines.state == "open" else processes
+	yield share.becomes(local, "torchrun.nproc_per_node")
 	least, _, most = str(int(machines.value) if several else from_variable(run, "nnodes", 1)).partition(":")
 	yield machines.becomes(number(least), "torchrun.min_nodes")
 	yield machines.becomes(number(most or least), "torchrun.max_nodes")
@@ -59,19 +60,22 @@ def rendezvous(run: Run, arguments: Arguments, several: bool) -> Iterator[Settin
 	ip, port = arguments["main_process_ip"], default_port(run, arguments["main_process_port"])
 	configs, alone = parsed(conf.value), not several and port.value is None and backend.value == "static"
 	rank = arguments["machine_rank"].value if several else 0
-	if machines.state == "open" and backend.value == "static":  # one machine meets elsewhere than several
-		endpoint, conf, alone = machines, machines, False
+	unknown = machines.state == "open"  # one machine meets elsewhere than several
+	if unknown:
+		machines = machines._replace(losers=())
+		endpoint, conf, alone = machines, machines if backend.value == "static" else conf, False
 	else:
 		endpoint = port.becomes(f"{ip.value if several else '127.0.0.1'}:{port.value}")
 	if several and ip.state != "default" and port.state != "open":
 		endpoint = ip.becomes(endpoint.value)
-	if backend.value != "static" and (not several or arguments["same_network"].value):
+	if backend.value != "static" and (not (several or unknown) or arguments["same_network"].value):
 		endpoint = Setting("", "")
 	if several and ip.value is None and backend.value == "static":
 		text = f"torchrun gets the text {endpoint.value}, unless the launch command gives main_process_ip"
 		endpoint = ip._replace(value=text, state="open")
 	if alone:
-		backend, endpoint = backend.becomes("c10d")._replace(surface="launcher"), Setting("", "localhost:0", "launcher")
+		backend = backend.becomes("c10d")._replace(surface="accelerate")
+		endpoint = Setting("", "localhost:0", "accelerate")
 	elif backend.value == "static":
 		configs["rank"] = int(rank) if str(rank).isdigit() else rank
 	yield backend.becomes(backend.value, "torchrun.rdzv_backend")
@@ -82,7 +86,7 @@ def rendezvous(run: Run, arguments: Arguments, several: bool) -> Iterator[Settin
 def default_port(run: Run, port: Setting) -> Setting:
 	for spans, filled in run.table("main_process_port").items():
 		if port.value is None and run.covers(spans):
-			return port.becomes(filled)._replace(surface="launcher")
+			return port.becomes(filled)._replace(surface="accelerate")
 		if port.value == 0 and run.covers(spans):
 			return port._replace(value="a free port", state="open")
 	return port

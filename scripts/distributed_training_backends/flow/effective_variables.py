@@ -20,7 +20,7 @@ FUNCTIONS = {
 DEVICES = "CUDA_VISIBLE_DEVICES"
 APART = ("gpu_ids", "main_process_ip", "main_process_port", "downcast_bf16", "cpu", "use_cpu", "ipex", "use_xpu")
 WORKERS = "mpirun_ccl"
-MADE = Setting("", None, "launcher")  # by the launcher itself, of no option
+MADE = Setting("", None, "accelerate")  # by the launcher itself, of no option
 OVERRIDES = ("FPROP", "DGRAD", "WGRAD")
 
 
@@ -92,7 +92,7 @@ def of_deepspeed(run: Run, arguments: Arguments) -> Iterator[tuple[str, Setting]
 	if precision.surface == "file" and precision.place is not None and precision.place.pointer == "/mixed_precision":
 		fields.append("mixed_precision")
 	yield "ACCELERATE_CONFIG_DS_FIELDS", MADE.becomes(",".join(fields).lower())
-	yield "PYTHONPATH", Setting("", "what it was, and the working directory", "launcher", state="open")
+	yield "PYTHONPATH", Setting("", "what it was, and the working directory", "accelerate", state="open")
 
 
 def of_fp8(run: Run, arguments: Arguments) -> Iterator[tuple[str, Setting]]:
@@ -117,7 +117,7 @@ def of_simple(run: Run, arguments: Arguments) -> Iterator[tuple[str, Setting]]:
 	several = above_one(machines.value) or above_one(processes.value)
 	if several:
 		ip, port = arguments["main_process_ip"], arguments["main_process_port"]
-		yield "MASTER_ADDR", ip if ip.value is not None else ip.becomes("127.0.0.1")._replace(surface="launcher")
+		yield "MASTER_ADDR", ip if ip.value is not None else ip.becomes("127.0.0.1")._replace(surface="accelerate")
 		old = above_one(machines.value) and run.covers("..1.7.0")  # writes what it has, be it None
 		yield "MASTER_PORT", port.becomes(str(port.value)) if old or port.value is not None else MADE.becomes("29500")
 	holds = {"always": True, "several": several, "cpu": cpu.value is True}

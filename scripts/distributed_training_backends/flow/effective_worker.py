@@ -83,7 +83,7 @@ def world(run: Run, variables: Variables, started: Mapping[str, Setting]) -> Set
 	count, line = run.launch.arguments["num_processes"].value, started.get("command.line")
 	started_by_mpi = line is not None and line.value[0] in ("mpirun", "mpiexec")
 	if started_by_mpi and on_cpu(run, variables) and isinstance(count, int):
-		return Setting(name, count, "launcher", state="set")
+		return Setting(name, count, "accelerate", state="set")
 	return Setting(name, 1)
 
 
@@ -122,7 +122,7 @@ def kind_given(run: Run) -> Setting:
 	if option.document is not None and option.pointer is not None:
 		lost = written.beaten("an option of the command line chooses the launcher")
 		return setting_at(name, "NO", option.document, option.pointer)._replace(losers=lost)
-	return written.becomes("NO") if written.state == "set" else Setting(name, "NO", "launcher")
+	return written.becomes("NO") if written.state == "set" else Setting(name, "NO", "accelerate")
 
 
 def argument_of(run: Run, owner: str, name: str) -> Setting | None:
@@ -209,7 +209,7 @@ def megatron(run: Run, variables: Variables, precision: Setting) -> Fields:
 	found = fields(run, variables, "MegatronLMPlugin", "megatron_lm_plugin")
 	local = found["pp_degree"].value not in (0, 1) or found["use_distributed_optimizer"].value is True
 	ddp = "local" if local or precision.value == "bf16" else "torch"
-	found["DDP_impl"] = Setting("megatron_lm_plugin.DDP_impl", ddp, "launcher", state="set")
+	found["DDP_impl"] = Setting("megatron_lm_plugin.DDP_impl", ddp, "accelerate", state="set")
 	kind = precision.value
 	if kind in ("fp16", "bf16"):
 		found[f"args.{kind}"] = precision.becomes(True, f"megatron_lm_plugin.megatron_lm_default_args.{kind}")
