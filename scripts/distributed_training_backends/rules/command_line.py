@@ -7,28 +7,13 @@ from ..flow.arguments import FALSE, TRUE
 from ..flow.command import CommandLine, Fault, flags_of
 from ..knowledge import accelerate as knowledge
 from ..model import Severity
+from ..resources import load_json
 from ..sources.document import OPEN, At
 from ..versions import describe, in_span, parse
 from .registry import Hit, Operation, Repair, rule
 from .rewriting import rewriting
 from .suggest import closest, did_you_mean, listing, shown
 
-# What other launchers call it (torchrun, deepspeed), and what it is called here
-FOREIGN = {
-	"nproc_per_node": "--num_processes, which counts over all machines",
-	"nnodes": "--num_machines",
-	"node_rank": "--machine_rank",
-	"master_addr": "--main_process_ip",
-	"master_port": "--main_process_port",
-	"rdzv_endpoint": "--main_process_ip and --main_process_port",
-	"rdzv_id": "--rdzv_conf rdzv_id=NAME",
-	"standalone": "nothing: one machine needs no address",
-	"num_gpus": "--num_processes",
-	"num_nodes": "--num_machines",
-	"hostfile": "--deepspeed_hostfile",
-	"include": "--deepspeed_inclusion_filter",
-	"exclude": "--deepspeed_exclusion_filter",
-}
 # Options that no training script is likely to have for itself
 DISTINCTIVE = re.compile(
 	r"multi_gpu|num_machines|machine_rank|main_process_(ip|port)|same_network|rdzv_(backend|conf)|use_megatron_lm"
@@ -62,8 +47,8 @@ def instead_of(flag: str, release: str) -> tuple[str, str]:
 	flags = flags_of(release)
 	if f"--{name}" in flags and flag.startswith("--"):
 		return f"; hyphens are taken since 0.28.0, write --{name}", f"--{name}"
-	if name in FOREIGN:
-		return f", which another launcher has; use {FOREIGN[name]}", ""
+	if ours := load_json("launchers.json")["instead"]["accelerate"].get(name):
+		return f", which another launcher has; use {ours}", ""
 	if spans := knowledge.spans("options", name):
 		first, last = spans[0][0], spans[-1][1]
 		newer = bool(first) and parse(first) > parse(release)

@@ -9,40 +9,18 @@ from ..flow.command import CommandLine, flags_of
 from ..flow.effect import same
 from ..flow.launch import BLOCKS, Launch, block_entries
 from ..knowledge import accelerate as knowledge
+from ..resources import load_json
 from ..sources.document import OPEN, Document
 from .cross_file import OVERRULED, PRECISION, file_of
 from .registry import Hit, Operation, Repair, rule
 from .suggest import shown
 
-TORCHRUN = {name.replace("-", "_") for name in knowledge.TORCHRUN_OPTIONS} | {"nproc_per_node", "standalone", "help"}
-DEEPSPEED = {
-	*("hostfile", "include", "exclude", "num_nodes", "num_gpus", "num_accelerators", "min_elastic_nodes", "help"),
-	*("max_elastic_nodes", "master_port", "master_addr", "node_rank", "launcher", "launcher_args", "module"),
-	*("no_local_rank", "no_ssh", "no_ssh_check", "force_multi", "save_pid", "enable_each_rank_log", "autotuning"),
-	*("elastic_training", "bind_cores_to_rank", "bind_core_list", "ssh_port", "venv_script", "no_python"),
-}
-OWN = {"torchrun": TORCHRUN, "torch.distributed.launch": TORCHRUN | {"use_env"}, "deepspeed": DEEPSPEED}
-SWITCHES = {
-	*("standalone", "no_python", "module", "m", "use_env", "no_local_rank", "force_multi", "save_pid", "no_ssh", "h"),
-	*("no_ssh_check", "bind_cores_to_rank", "elastic_training", "virtual_local_rank", "help"),
-}
-# What accelerate calls it, and what these launchers do
-OF_BOTH = {"machine_rank": "--node_rank", "main_process_ip": "--master_addr", "main_process_port": "--master_port"}
-INSTEAD = {
-	"torchrun": {
-		**OF_BOTH,
-		"num_processes": "--nproc_per_node, which counts for one machine",
-		"num_gpus": "--nproc_per_node",
-		"num_machines": "--nnodes",
-		"num_nodes": "--nnodes",
-	},
-	"deepspeed": {
-		**OF_BOTH,
-		"num_processes": "--num_gpus",
-		"nproc_per_node": "--num_gpus",
-		"num_machines": "--num_nodes",
-		"nnodes": "--num_nodes",
-	},
+LAUNCHERS = load_json("launchers.json")
+TORCHRUN = {*(name.replace("-", "_") for name in knowledge.TORCHRUN_OPTIONS), *LAUNCHERS["options"]["torchrun"]}
+OWN = {
+	"torchrun": TORCHRUN,
+	"torch.distributed.launch": TORCHRUN | {"use_env"},
+	"deepspeed": LAUNCHERS["options"]["deepspeed"],
 }
 
 
@@ -168,6 +146,7 @@ def option_of_another_launcher(runner: Document) -> Iterator[Hit]:
 	"""
 	own = OWN[runner.data["launcher"]]
 	sort = "deepspeed" if runner.data["launcher"] == "deepspeed" else "torchrun"
+	instead = LAUNCHERS["instead"][sort]
 	options = {flag for release in (knowledge.RELEASES[0], knowledge.RELEASES[-1]) for flag in flags_of(release)}
 	for index, token in enumerate(runner.data["tokens"]):
 		flag = token.partition("=")[0] if isinstance(token, str) else ""
@@ -176,16 +155,16 @@ def option_of_another_launcher(runner: Document) -> Iterator[Hit]:
 				return  # the script, or what may be
 			continue
 		name = flag.lstrip("-").replace("-", "_")
-		foreign = flag in options or name in INSTEAD[sort]
+		foreign = flag in options or name in instead
 		if flag.startswith("--") and foreign and not any(known.startswith(name) for known in own):
-			better = INSTEAD[sort].get(name)
+			better = instead.get(name)
 			advice = f"use {better}" if better else "only accelerate launch has it"
 			yield Hit(runner.key("tokens", index), f"{sort} has no option {flag}; {advice}")
 
 
 def takes_value(token: object) -> bool:
 	text = token if isinstance(token, str) else ""
-	return text.startswith("-") and "=" not in text and text.lstrip("-").replace("-", "_") not in SWITCHES
+	return text.startswith("-") and "=" not in text and text.lstrip("-").replace("-", "_") not in LAUNCHERS["switches"]
 
 
 @rule("LCH117", warning="*")

@@ -6,6 +6,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from ..model import Extent
+from ..resources import load_json
 from .command import Word, launch_document
 from .document import OPEN, Defect, Document
 from .fragment import MAX_BLOCKS, fences
@@ -13,28 +14,9 @@ from .shell import HOLE, ITEM, Text, Token
 from .shell_script import Command, Script, Variable
 
 NAMES = re.compile(r"accelerate|torchrun|deepspeed|torch\.distributed")
-# What may stand before a launcher; a command that begins with another word only speaks of it.
-WRAPPERS = re.compile(
-	r"srun|mpirun|mpiexec(\.hydra)?|nohup|exec|env|sudo|nice|numactl|timeout|uvx?|poetry|pipenv|conda|mamba|micromamba|pixi"
-	r"|singularity|apptainer|docker|podman|stdbuf|taskset|nsys|ncu|command|bash|sh|zsh|ssh|python[\d.]*|ipython|hatch|rye|pdm"
-	r"|jsrun|aprun|ibrun|unbuffer|setsid|ionice|prun|flux|torchx|screen|tmux|nvprof|gdb|strace|py-spy|viztracer|kernprof"
-	r"|xvfb-run|su|pdsh|parallel-ssh|clush|modal|sky|runai|start|caffeinate"
-)
-SPEAKING = frozenset(("install", "uninstall", "pip", "add", "remove", "show", "which", "-v", "upgrade"))
+LAUNCHERS = load_json("launchers.json")
+WRAPPERS = re.compile("|".join(LAUNCHERS["wrappers"]))
 SHELLS = ("-c", "-lc", "-ic", "-ec", "-xc", "-exc", "-euxc", "-cx", "-ce")
-MODULES = {
-	"accelerate.commands.launch": "accelerate",
-	"torch.distributed.run": "torchrun",
-	"torch.distributed.launch": "torch.distributed.launch",
-	"deepspeed.launcher.runner": "deepspeed",
-}
-PROGRAMS = {
-	"accelerate-launch": "accelerate",
-	"torchrun": "torchrun",
-	"deepspeed": "deepspeed",
-	"ds": "deepspeed",
-	"deepspeed.pt": "deepspeed",
-}
 SBATCH = re.compile(r"^#SBATCH[ \t]+(?:--([\w-]+)|-([NncG]))(?:[ \t]*=?[ \t]*)([^\s#]*)", re.MULTILINE)
 SHORT = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "G": "gpus"}
 FLAWS = {"cut": "cut-by-comment", "unclosed": "unclosed-quote", "blank": "blank-after-continuation"}
@@ -121,7 +103,7 @@ def find(words: Sequence[Token]) -> Found | None:
 	"""Find the launcher: the first word, or behind words that start another program."""
 	names = [word.text.chars.lstrip("!") for word in words]
 	for index, name in enumerate(names):
-		if name in SPEAKING and index:
+		if index and name in LAUNCHERS["speaking"]:
 			return None
 		if (found := launcher_at(names, index)) is not None:
 			return found if index == 0 or leads(names[0]) else None
@@ -136,15 +118,16 @@ def launcher_at(names: Sequence[str], index: int) -> Found | None:
 	base, following = _base(names[index]), names[index + 1] if index + 1 < len(names) else ""
 	if base == "accelerate" and following == "launch":
 		return Found("accelerate", index, index + 2)
-	if names[index] == "-m" and index and following in MODULES:
-		return Found(MODULES[following], index, index + 2)
+	modules = LAUNCHERS["modules"]
+	if names[index] == "-m" and index and following in modules:
+		return Found(modules[following], index, index + 2)
 	if (
 		names[index] == "-m"
 		and following == "accelerate.commands.accelerate_cli"
 		and names[index + 2 :][:1] == ["launch"]
 	):
 		return Found("accelerate", index, index + 3)
-	named = PROGRAMS.get(base)
+	named = LAUNCHERS["programs"].get(base)
 	return Found(named, index, index + 1) if named and (base != "ds" or following.startswith("-")) else None
 
 
