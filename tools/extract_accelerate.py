@@ -1,9 +1,5 @@
 """What every Accelerate release knows and does, extracted from the releases' own source into the data files.
 
-    python tools/extract_accelerate.py --check               # the newest three releases, fetched and compared
-    python tools/extract_accelerate.py --check --newest 52
-    python tools/extract_accelerate.py --write               # all releases, data files written anew
-
 Releases are those pinned in ``tools/releases.json.gz``. Nothing of a release is imported or run.
 """
 
@@ -43,4 +39,4 @@ FILES = (
 )
 
 if __name__ == "__main__":
-	sys.exit(main(__doc__.splitlines()[0], "tools/extract_accelerate.py", FILES))
+	sys.exit(main(__doc__.splitlines()[0], FILES))

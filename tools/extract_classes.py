@@ -8,9 +8,11 @@ from typing import Any
 from extract_config import literals, package_constants
 from extraction import (
 	Facts,
+	FunctionNode,
 	NotConstantError,
 	annotation_text,
 	assignments,
+	branches,
 	classes,
 	constants,
 	dataclass_default,
@@ -22,23 +24,22 @@ from extraction import (
 )
 
 DATACLASS_MODULES = ("utils/dataclasses.py", "parallelism_config.py")
-CONSTRUCTORS = {
-	"accelerator.py": ("Accelerator",),
+# By module what else is called: functions, classes for their constructors, and methods behind the name of a class.
+CALLED = {
+	"accelerator.py": (
+		"Accelerator",
+		*("Accelerator.prepare", "Accelerator.accumulate", "Accelerator.clip_grad_norm_", "Accelerator.save_state"),
+		*("Accelerator.load_state", "Accelerator.autocast", "Accelerator.get_state_dict", "Accelerator.no_sync"),
+		*("Accelerator.save_model", "Accelerator.unwrap_model"),
+	),
 	"state.py": ("PartialState", "AcceleratorState"),
 	"local_sgd.py": ("LocalSGD",),
 	"utils/deepspeed.py": ("DummyOptim", "DummyScheduler", "HfDeepSpeedConfig"),
-}
-ENTRY_POINTS = {
 	"launchers.py": ("notebook_launcher", "debug_launcher"),
 	"utils/bnb.py": ("load_and_quantize_model",),
 	"utils/other.py": ("write_basic_config",),
 	"commands/config/default.py": ("write_basic_config",),
 }
-METHODS_OF_ACCELERATOR = (
-	*("prepare", "accumulate", "clip_grad_norm_", "save_state", "load_state"),
-	*("autocast", "get_state_dict", "no_sync", "save_model", "unwrap_model"),
-)
-METHODS = {"accelerator.py": {"Accelerator": METHODS_OF_ACCELERATOR}}
 
 
 def class_facts(package: Path) -> Facts:
@@ -48,27 +49,20 @@ def class_facts(package: Path) -> Facts:
 	for module in DATACLASS_MODULES:
 		if (package / module).exists():
 			facts.update(_dataclasses(parse(package / module), names))
-	for module, wanted in CONSTRUCTORS.items():
-		found = classes(parse(package / module))
-		for owner in wanted:
-			if owner in found:
-				facts.update(_signature(owner, found[owner], "__init__", names))
-	for module, methods in METHODS.items():
-		for owner, wanted in methods.items():
-			for method in wanted:
-				facts.update(_signature(f"{owner}.{method}", classes(parse(package / module))[owner], method, names))
-	for module, wanted in ENTRY_POINTS.items():
+	for module, wanted in CALLED.items():
 		if (package / module).exists():
-			for name in wanted:
-				facts.update(_signature(name, parse(package / module), name, names))
+			tree = parse(package / module)
+			for title in wanted:
+				if function := _called(tree, title):
+					found = parameters(function, names)
+					facts.update({("parameters", title, *path): item for path, item in found.items()})
 	return facts
 
 
-def _signature(title: str, owner: ast.AST, name: str, names: Mapping[str, Any]) -> Facts:
-	node = functions(owner).get(name)
-	return (
-		{} if node is None else {("parameters", title, *path): item for path, item in parameters(node, names).items()}
-	)
+def _called(module: ast.Module, title: str) -> FunctionNode | None:
+	owner, _, method = title.partition(".")
+	scope = classes(module).get(owner)
+	return functions(scope).get(method or "__init__") if scope else functions(module).get(owner)
 
 
 def _dataclasses(module: ast.Module, names: Mapping[str, Any]) -> Facts:
@@ -110,7 +104,7 @@ def checked_fields(setup: ast.AST, names: Mapping[str, Any]) -> dict[str, dict[s
 	known = {**names, **constants(setup, names)}
 	types: dict[str, list[str]] = {}
 	refused: set[str] = set()
-	for test, body, orelse in _branches(setup):
+	for test, body, orelse in branches(setup):
 		for name, values in _listed(test, body, known):
 			found.setdefault(name, {})["allowed"] = values
 		chained = _chained(test, orelse)
@@ -123,12 +117,6 @@ def checked_fields(setup: ast.AST, names: Mapping[str, Any]) -> dict[str, dict[s
 	for name in (name for name in refused if types[name]):
 		found.setdefault(name, {})["instance"] = types[name]
 	return found
-
-
-def _branches(function: ast.AST) -> Iterator[tuple[ast.expr, list[ast.stmt], list[ast.stmt]]]:
-	for node in ast.walk(function):
-		if isinstance(node, ast.If):
-			yield node.test, node.body, node.orelse
 
 
 def _own_field(node: ast.expr) -> str:

@@ -2,7 +2,7 @@
 
 import argparse
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from extraction import (
 	NotConstantError,
 	annotation_text,
 	assignments,
+	branches,
 	classes,
 	constants,
 	dataclass_default,
@@ -82,19 +83,13 @@ def loading(base: ast.ClassDef, names: Mapping[str, Any]) -> Facts:
 	facts: Facts = {("loading", "unknown_keys"): "ValueError" if "extra_keys" in ast.unparse(reader) else "TypeError"}
 	if "isinstance(config_dict['mixed_precision'], bool)" in ast.unparse(steps):
 		facts["loading", "mixed_precision_false"] = "no"
-	for test, body in _ifs(steps):
+	for test, body, _ in branches(steps):
 		key, missing = _membership(test)
 		if key and missing:
 			facts.update(_when_missing(key, test, body, names))
 		elif key:
 			facts["old_keys", key] = {"fp16": "mixed_precision", "dynamo_backend": "dynamo_config"}.get(key, "")
 	return facts
-
-
-def _ifs(function: FunctionNode) -> Iterator[tuple[ast.expr, list[ast.stmt]]]:
-	for node in ast.walk(function):
-		if isinstance(node, ast.If):
-			yield node.test, node.body
 
 
 def _membership(test: ast.expr) -> tuple[str, bool]:

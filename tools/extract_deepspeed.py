@@ -1,9 +1,5 @@
 """What every DeepSpeed release reads in its JSON config, extracted from the releases' own source.
 
-    python tools/extract_deepspeed.py --check               # the newest three releases, fetched and compared
-    python tools/extract_deepspeed.py --check --newest 73
-    python tools/extract_deepspeed.py --write               # all releases, the data file written anew
-
 Releases are those pinned in ``tools/releases.json.gz``. Nothing of a release is imported or run. What cannot be read
 off the source (which values a plain read survives) stands in ``tools/deepspeed_curated.json.gz``, each fact with the
 line of source that it holds for.
@@ -174,4 +170,4 @@ def facts(package: Path) -> Facts:
 FILES = (DataFile("deepspeed.json", "deepspeed", facts, constant={"torch": curated()["torch"]}, finished=idle),)
 
 if __name__ == "__main__":
-	sys.exit(main(__doc__.splitlines()[0], "tools/extract_deepspeed.py", FILES))
+	sys.exit(main(__doc__.splitlines()[0], FILES))

@@ -1,8 +1,5 @@
 """What the Trainer of each Transformers release reads of an FSDP, accelerator or bitsandbytes configuration.
 
-    python tools/extract_transformers.py --check            # the newest three minor releases, fetched and compared
-    python tools/extract_transformers.py --write            # every minor release, the data file written anew
-
 One release of each minor version is read, as pinned in ``tools/releases.json.gz``. Nothing of a release is run.
 """
 
@@ -192,4 +189,4 @@ def _strips_always(training: ast.Module) -> bool:
 FILES = (DataFile("transformers.json", "transformers", trainer_facts, named=minor, archive=True),)
 
 if __name__ == "__main__":
-	sys.exit(main(__doc__.splitlines()[0], "tools/extract_transformers.py", FILES))
+	sys.exit(main(__doc__.splitlines()[0], FILES))

@@ -154,6 +154,12 @@ def assignments(body: ast.AST) -> Iterator[tuple[str, ast.expr | None, ast.expr 
 			yield node.targets[0].id, None, node.value
 
 
+def branches(function: ast.AST) -> Iterator[tuple[ast.expr, list[ast.stmt], list[ast.stmt]]]:
+	for node in ast.walk(function):
+		if isinstance(node, ast.If):
+			yield node.test, node.body, node.orelse
+
+
 def dotted(node: ast.expr) -> str:
 	"""``a.b.c`` for a chain of attributes on a name, else an empty string."""
 	if isinstance(node, ast.Name):

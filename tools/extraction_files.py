@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,11 +81,14 @@ def stated_in(file: DataFile, content: Tree) -> Tree:
 	return {name: part for name, part in content.items() if name not in others}
 
 
-def main(description: str, command: str, files: Sequence[DataFile]) -> int:
+def main(description: str, files: Sequence[DataFile]) -> int:
+	command = f"tools/{Path(sys.argv[0]).name}"
 	parser = argparse.ArgumentParser(description=description)
 	verb = parser.add_mutually_exclusive_group(required=True)
-	verb.add_argument("--check", action="store_true", help="compare the committed data with a fresh extraction")
-	verb.add_argument("--write", action="store_true", help="write the data files anew")
+	verb.add_argument(
+		"--check", action="store_true", help="compare the data with a fresh extraction from the newest releases"
+	)
+	verb.add_argument("--write", action="store_true", help="write the data anew from all releases")
 	parser.add_argument("--newest", type=int, default=3, help="how many releases --check takes (default: 3)")
 	parser.add_argument("--cache", type=Path, default=Path(".oracle"), help="where fetched releases go")
 	options = parser.parse_args()

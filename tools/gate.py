@@ -77,7 +77,11 @@ def steps(home: Path) -> list[Step]:
 		Step("properties", [python, "-m", "pytest", "-n", "2", *drawing], {"DTB_EXAMPLES": str(examples)}),
 		Step("oracle's interpreter", [python, "-m", "tests.oracle.environment"], oracle),
 		# Times of a shared machine prove nothing, so that they are printed and do not decide
-		Step("budgets", [python, "tools/bench.py", *with_oracle(oracle["DTB_ORACLE_HOME"])], decides=False),
+		Step(
+			"budgets",
+			[python, "tools/bench.py", "--oracle-python", f"{oracle['DTB_ORACLE_HOME']}/bin/python"],
+			decides=False,
+		),
 		Step("oracle's own tests", [python, "-m", "pytest", "tests/oracle"], oracle),
 		Step("what takes effect", [python, "-m", "tests.oracle.effective", "--cases", "80"], oracle),
 		Step("upgrades", [python, "-m", "tests.oracle.upgrades", "--quick"], oracle),
@@ -99,10 +103,6 @@ def property_tests() -> tuple[list[str], int]:
 	texts = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests").glob("test_*.py"))}
 	counts = {str(path.relative_to(ROOT)): text.count("\n@given(") for path, text in texts.items()}
 	return [name for name, count in counts.items() if count], -(-PROPERTY_EXAMPLES // sum(counts.values()))
-
-
-def with_oracle(home: str) -> list[str]:
-	return ["--oracle-python", str(Path(home) / "bin" / "python")]
 
 
 def deadline() -> float:

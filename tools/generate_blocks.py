@@ -1,7 +1,7 @@
 """Fill the generated blocks of README.md and SKILL.md with what the program really prints.
 
-A block stands between `<!-- begin NAME -->` and `<!-- end NAME -->`. `--write` fills them, `--check` says which are not
-up to date. Figures of the agreement, of conversions and of the diagnosis are put there by the tools that measure them.
+A block stands between `<!-- begin NAME -->` and `<!-- end NAME -->`. Figures of the agreement, of conversions and of
+the diagnosis are put there by the tools that measure them.
 """
 
 import contextlib

@@ -1,7 +1,4 @@
-"""Write references/rules/*.md from the rules' summaries and the examples on the pages themselves, which are run.
-
-`python tools/generate_rule_pages.py --write` writes them, `--check` says which are not up to date.
-"""
+"""Write references/rules/*.md from the rules' summaries and the examples on the pages themselves, which are run."""
 
 import contextlib
 import io
@@ -11,6 +8,7 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -123,7 +121,8 @@ def example_lines(example: Example, same_as: str) -> Iterator[str]:
 def shown(example: Example) -> str:
 	"""What is printed with the options that show this rule only, and hints too where it gives a hint."""
 	for more in ((), ("--verbose",)):
-		output = run_example(with_options(example, "--select", example.code, *more))[1]
+		options = (*example.options, "--select", example.code, *more)
+		output = run_example(replace(example, options=options))[1]
 		if f"[{example.code}]" in output:
 			return output
 	raise CaseError(f'the bad example "{example.title}" of {example.code} does not raise it:\n{output}')
@@ -132,10 +131,6 @@ def shown(example: Example) -> str:
 def shortened(output: str, name: str) -> str:
 	"""What is printed without the name of the file that is judged, and without what is the same for all examples."""
 	return re.sub(rf"^((?:   = also: )?){re.escape(name)}:(?=\d)", r"\1", LEFT_OUT.sub("", output), flags=re.MULTILINE)
-
-
-def with_options(example: Example, *options: str) -> Example:
-	return Example(example.code, example.verdict, example.title, (*example.options, *options), example.files)
 
 
 def main() -> int:

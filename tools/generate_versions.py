@@ -1,7 +1,6 @@
 """Write references/versions.md: known-bad releases, minimum versions of features, and what each release changed.
 
-`python tools/generate_versions.py --write` writes it from the data, `--check` says whether it is up to date. Features
-and changes of behaviour are listed in tools/versions.json.gz, defects in data/known_defects.json.
+Features and changes of behaviour are listed in tools/versions.json.gz, defects in data/known_defects.json.
 """
 
 import json

@@ -4,13 +4,17 @@ import argparse
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import project
+from distributed_training_backends.lookup.key_pages import spelled_out
 from distributed_training_backends.versions import describe
 
 BLOCK = re.compile(r"(<!-- begin (\S+) -->\n).*?(<!-- end \2 -->)", re.DOTALL)
+CELL = re.compile(r"(?<!\\)\|")
+PART = re.compile(r": part \d+$")
 MOST_ROWS = 45  # of a table, so that a section stays within sixty lines
 
 Spans = Sequence[tuple[str, str | None]]
@@ -65,6 +69,33 @@ def releases(spans: Spans, first: str) -> str:
 
 def _released(start: str, end: str | None, first: str) -> str:
 	return describe(None if start == first else start, end)
+
+
+class Words(NamedTuple):
+	"""What stands before a table, and the meaning of each name in it, by the name as it stands there."""
+
+	about: str
+	meanings: dict[str, str]
+
+
+@cache
+def words_of(page: str) -> dict[str, Words]:
+	"""The words of each section, by its title; a section that is cut in parts is one."""
+	found: dict[str, Words] = {}
+	title, column = "", 0
+	for line in spelled_out((project.PAGES / page).read_text("utf-8")).splitlines():
+		if line.startswith("##"):
+			title, column = PART.sub("", line.lstrip("# ")), 0
+			found.setdefault(title, Words("", {}))
+		elif line.startswith("|") and title:
+			cells = [cell.strip() for cell in CELL.split(line)[1:-1]]
+			if not column:
+				column = cells.index("meaning") if "meaning" in cells else -1
+			elif column > 0 and not line.startswith("|-|"):
+				found[title].meanings[cells[0]] = cells[column] if column < len(cells) else ""
+		elif line and title and not found[title].about:
+			found[title] = found[title]._replace(about=line)
+	return found
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

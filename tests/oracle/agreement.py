@@ -3,7 +3,6 @@
     python -m tests.oracle.agreement            newest releases in full, older ones on a sample (what the gate runs)
     python -m tests.oracle.agreement --quick    newest releases on a sample
     python -m tests.oracle.agreement --wide     newest releases in full, older ones with 40 mutations of each kind
-    python -m tests.oracle.agreement --full     every release in full
 
 Mutations are drawn with a fixed seed and with a fresh one, which is printed; `--seed N` draws with N alone. Answers of
 the libraries are kept beside their interpreter, so that a second run asks only what is new, and one that `--minutes`
@@ -11,20 +10,20 @@ has cut short is taken up by the next. The status is 1 where a promise (tables.p
 """
 
 import argparse
-import json
 import random
 import secrets
 import sys
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.oracle import cases, environment, mutations, tables
 from tests.oracle.cases import Case
 from tests.oracle.client import Library, OracleError
-from tests.oracle.comparison import LIBRARY_OF, Comparison, Row
+from tests.oracle.comparison import LIBRARY_OF, Comparison, Row, grouped
 from tests.oracle.environment import PINS, Environment
 from tests.oracle.mutations import smallest
 
@@ -62,7 +61,6 @@ AMOUNTS: dict[str, tuple[Amount, Amount]] = {
 	"quick": (SAMPLE, Amount(0, 0, 0, 0)),
 	"gate": (NEWEST, SAMPLE),
 	"wide": (EVERYTHING, WIDE),
-	"full": (EVERYTHING, EVERYTHING),
 }
 
 
@@ -137,11 +135,7 @@ def compare(home: Environment, library: Library, release: str, drawn: Sequence[C
 
 
 def by_signature(rows: Iterable[Row]) -> list[list[Row]]:
-	groups: dict[tuple[str, ...], list[Row]] = {}
-	for row in rows:
-		if row.outcome in ("false error", "missed"):
-			groups.setdefault(row.signature, []).append(row)
-	return list(groups.values())
+	return list(grouped((row for row in rows if row.disagrees), attrgetter("signature")).values())
 
 
 def shrunk(comparison: Comparison, members: list[Row], until: float) -> Group:
@@ -173,12 +167,10 @@ def command_line() -> argparse.ArgumentParser:
 	size = parser.add_mutually_exclusive_group()
 	size.add_argument("--quick", dest="size", action="store_const", const="quick", default="gate")
 	size.add_argument("--wide", dest="size", action="store_const", const="wide")
-	size.add_argument("--full", dest="size", action="store_const", const="full")
 	parser.add_argument("--seed", type=int, help="draw all mutations with this seed")
 	for library in RELEASES:
 		parser.add_argument(f"--{library}", metavar="RELEASES", help="compare these releases only, joined with commas")
 	parser.add_argument("--minutes", type=float, default=float("inf"), help="ask for so long at most")
-	parser.add_argument("--output", type=Path, help="folder for agreement.json, agreement.md and disagreements.md")
 	parser.add_argument("--write", action="store_true", help="keep the figures in README.md and agreement.md")
 	return parser
 
@@ -221,7 +213,6 @@ def run(options: argparse.Namespace, home: Environment, until: float) -> Result:
 def write(folder: Path, result: Result) -> None:
 	folder.mkdir(parents=True, exist_ok=True)
 	texts = {
-		"agreement.json": json.dumps([tables.record(row) for row in result.rows], indent=1),
 		"agreement.md": tables.markdown(result.rows, result.seeds),
 		"disagreements.md": "\n".join(tables.disagreement(*group) for group in result.groups),
 	}
@@ -239,7 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 		print(error, file=sys.stderr)
 		return 2
 	result = run(options, home, until)
-	folder = options.output or home.home / "agreement"
+	folder = home.home / "agreement"
 	write(folder, result)
 	print(page := tables.markdown(result.rows, result.seeds))
 	if options.write:

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from threading import Timer
-from types import TracebackType
 from typing import Any, Literal, TypeAlias
 
 from tests.oracle.environment import PINS, ROOT, Environment
@@ -91,9 +90,7 @@ class Worker(AbstractContextManager["Worker"]):
 			self.process.stdin.flush()
 		return self._read()
 
-	def __exit__(
-		self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-	) -> None:
+	def __exit__(self, *_: object) -> None:
 		assert self.process.stdin is not None
 		with contextlib.suppress(OSError):  # what could not be written to a dead one
 			self.process.stdin.close()
@@ -148,12 +145,10 @@ class Oracle(AbstractContextManager["Oracle"]):
 
 	def _end_worker(self) -> None:
 		if self.worker is not None:
-			self.worker.__exit__(None, None, None)
+			self.worker.__exit__()
 			self.worker = None
 
-	def __exit__(
-		self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-	) -> None:
+	def __exit__(self, *_: object) -> None:
 		self.store.close()
 		self._end_worker()
 

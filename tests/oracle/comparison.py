@@ -1,10 +1,9 @@
 """One case against one release: what the library does, what the validator says, and whether they agree."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from threading import Lock
-from types import TracebackType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from tests.oracle.cases import Case, Kind, Question, questions
@@ -69,10 +68,21 @@ class Row(NamedTuple):
 		return "false error" if refused else "missed"
 
 	@property
+	def disagrees(self) -> bool:
+		return self.outcome in ("false error", "missed")
+
+	@property
 	def signature(self) -> tuple[str, ...]:
 		codes = sorted({finding.code for finding in self.said.errors})
 		why = ", ".join(codes) if self.outcome == "false error" else self.truth.cause
 		return (self.outcome, self.case.kind, self.reader, why)
+
+
+def grouped(rows: Iterable[Row], key: Callable[[Row], Any]) -> dict[Any, list[Row]]:
+	groups: dict[Any, list[Row]] = {}
+	for row in rows:
+		groups.setdefault(key(row), []).append(row)
+	return groups
 
 
 def truth_of(answer: Answer, kind: Kind = "accelerate") -> Truth:
@@ -94,13 +104,7 @@ def reason_to_leave_out(error: Mapping[str, str], kind: Kind) -> str:
 
 def truth_for_any(truths: Mapping[str, Truth]) -> Truth:
 	"""A lone file is accepted if any reader accepts it, and rejected if all of them refuse it."""
-	for truth in truths.values():
-		if truth.verdict == "accepted":
-			return truth
-	for truth in truths.values():
-		if truth.verdict == "left out":
-			return truth
-	return next(iter(truths.values()))
+	return min(truths.values(), key=lambda truth: ("accepted", "left out", "rejected").index(truth.verdict))
 
 
 class Comparison(AbstractContextManager["Comparison"]):
@@ -109,10 +113,6 @@ class Comparison(AbstractContextManager["Comparison"]):
 	def __init__(self, environment: Environment, library: Library, release: str) -> None:
 		self.library, self.release = library, release
 		self.oracle = Oracle(environment, library, release)
-
-	@property
-	def newest(self) -> bool:
-		return PINS[self.library] == self.release
 
 	def rows(self, case: Case) -> Iterator[Row]:
 		"""One row for each reader of the case, and one for all of them together where there are several."""
@@ -131,7 +131,7 @@ class Comparison(AbstractContextManager["Comparison"]):
 		for reader in order:
 			truth = truth_of(self.oracle.ask(asked[reader]), case.kind)
 			yield reader, truth
-			if truth.verdict == "accepted" and not self.newest:
+			if truth.verdict == "accepted" and PINS[self.library] != self.release:
 				return
 
 	def _row(self, case: Case, reader: str, truth: Truth) -> Row:
@@ -144,7 +144,5 @@ class Comparison(AbstractContextManager["Comparison"]):
 		"""The row of one reader; None where nobody needed to ask it."""
 		return next((row for row in self.rows(case) if row.reader == reader), None)
 
-	def __exit__(
-		self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-	) -> None:
-		self.oracle.__exit__(kind, error, trace)
+	def __exit__(self, *_: object) -> None:
+		self.oracle.__exit__()

@@ -1,6 +1,6 @@
 """Do safe fixes keep their promise? Applies each one to the configs it is offered for, and asks the library again.
 
-    python -m tests.oracle.fixes [--own] [--mutants 20 --seed N]
+    python -m tests.oracle.fixes [--mutants 20 --seed N]
 
 A safe fix must leave a file that the library takes, where it took the file before; one that the validator itself sees
 refused is not made by --fix. The finding must be gone, what is removed must have changed nothing, and the validator
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from tests.oracle import cases, environment, mutations
 from tests.oracle.cases import Case, questions
 from tests.oracle.client import Library, Oracle
-from tests.oracle.comparison import ANY_READER, LIBRARY_OF, truth_for_any, truth_of
+from tests.oracle.comparison import LIBRARY_OF, Truth, truth_for_any, truth_of
 from tests.oracle.environment import PINS
 from tests.oracle.liveness import fingerprint
 
@@ -57,7 +57,7 @@ def outcomes(oracle: Oracle, case: Case) -> Iterator[Outcome]:
 def complaint(oracle: Oracle, case: Case, mended: Case, finding: Finding) -> str:
 	"""Say how a fix breaks its promise; an empty text if it does not."""
 	was, now = answers(oracle, case), answers(oracle, mended)
-	first, then = truth_for_any(truths(was, case)), truth_for_any(truths(now, mended))
+	first, then = truth(was, case), truth(now, mended)
 	if "left out" in (first.verdict, then.verdict):
 		return ""
 	after = reported(mended)
@@ -78,8 +78,8 @@ def answers(oracle: Oracle, case: Case) -> dict[str, dict[str, Any]]:
 	return {reader: oracle.ask(question) for reader, question in questions(case).items()}
 
 
-def truths(given: dict[str, dict[str, Any]], case: Case) -> dict[str, Any]:
-	return {reader or ANY_READER: truth_of(answer, case.kind) for reader, answer in given.items()}
+def truth(given: dict[str, dict[str, Any]], case: Case) -> Truth:
+	return truth_for_any({reader: truth_of(answer, case.kind) for reader, answer in given.items()})
 
 
 def drawn(real: Sequence[Case], count: int, seed: int) -> Iterator[Case]:
@@ -103,12 +103,11 @@ def run(judged: Sequence[Case]) -> list[Outcome]:
 
 def main() -> int:
 	parser = argparse.ArgumentParser(description="Apply the safe fixes, and ask the library about the mended files.")
-	parser.add_argument("--own", action="store_true", help="only the project's own examples")
 	parser.add_argument("--mutants", type=int, default=0, help="so many mutations of each kind and file format, too")
 	parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
 	arguments = parser.parse_args()
 	print(f"seed {arguments.seed}", file=sys.stderr)
-	real = [*cases.own(), *([] if arguments.own else cases.corpus())]
+	real = [*cases.own(), *cases.corpus()]
 	found = run([*real, *drawn(real, arguments.mutants, arguments.seed)])
 	broken = [outcome for outcome in found if outcome.complaint]
 	print(*broken, sep="\n")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tests.oracle.cases import Kind
-from tests.oracle.comparison import ANY_READER, Outcome, Row
+from tests.oracle.comparison import ANY_READER, Outcome, Row, grouped
 from tests.oracle.environment import PINS, order
 from tests.oracle.mutations import KINDS
 
@@ -41,9 +41,7 @@ def markdown(rows: Sequence[Row], seeds: str) -> str:
 
 
 def table(title: str, rows: Sequence[Row], key: Callable[[Row], Any], name: Callable[[Row], str]) -> str:
-	groups: dict[Any, list[Row]] = {}
-	for row in sorted(rows, key=key):
-		groups.setdefault(name(row), []).append(row)
+	groups = grouped(sorted(rows, key=key), name)
 	if not groups:
 		return ""
 	head = f"|{title}|compared|agree|false errors|missed|left out|agreement|"
@@ -103,23 +101,6 @@ def validator_says(row: Row) -> Iterator[str]:
 		yield f"{finding.code} at {finding.pointer or '/'}: {finding.message}"
 
 
-def record(row: Row) -> dict[str, Any]:
-	return {
-		"library": row.library,
-		"release": row.release,
-		"case": row.case.name,
-		"kind": row.case.kind,
-		"group": row.case.group,
-		"reader": row.reader,
-		"outcome": row.outcome,
-		"truth": row.truth.verdict,
-		"reason": row.truth.reason,
-		"error": dict(row.truth.error),
-		"verdict": row.said.verdict,
-		"findings": [finding._asdict() for finding in row.said.findings if finding.severity != "info"],
-	}
-
-
 # --- disagreements that stay: what no judgement of a file alone can know, or what nobody has mended yet ---
 
 
@@ -160,13 +141,14 @@ def reason_for(row: Row) -> str:
 	return next((reason.text for reason in fitting if re.search(reason.sign, sign_of(row))), "")
 
 
+def unexplained(row: Row) -> str:
+	return f"not explained yet: {row.signature[-1]}"
+
+
 def left(rows: Iterable[Row]) -> Iterator[str]:
 	"""One line for each kind of disagreement: how often, in which releases, and why."""
-	groups: dict[tuple[str, ...], list[Row]] = {}
-	for row in rows:
-		if row.outcome in ("false error", "missed"):
-			why = reason_for(row) or f"not explained yet: {row.signature[-1]}"
-			groups.setdefault((row.outcome, row.case.kind, why), []).append(row)
+	wrong = [row for row in rows if row.disagrees]
+	groups = grouped(wrong, lambda row: (row.outcome, row.case.kind, reason_for(row) or unexplained(row)))
 	for (outcome, kind, why), members in sorted(groups.items(), key=lambda group: -len(group[1])):
 		releases = list(dict.fromkeys(row.release for row in members))
 		where = releases[0] if len(releases) == 1 else f"{len(releases)} releases"
@@ -196,10 +178,7 @@ def false_errors(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def disagreeing(rows: Sequence[Row], name: Callable[[Row], str], most: float) -> Iterator[str]:
-	groups: dict[str, list[Row]] = {}
-	for row in rows:
-		groups.setdefault(name(row), []).append(row)
-	for label, members in groups.items():
+	for label, members in grouped(rows, name).items():
 		count = sum(row.outcome != "agree" for row in members)
 		if count > max(FEW, most * len(members)):
 			yield f"{label}: {count} of {len(members)} comparisons disagree, more than {most:.0%}"

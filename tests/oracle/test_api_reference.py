@@ -1,11 +1,9 @@
 """The tables of references/api-reference.md against the real Accelerate: parameters, defaults, variables."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from tests import gated
-from tests.oracle import environment
 from tests.oracle.client import Answer, Oracle
 from tests.oracle.environment import PINS
 
@@ -106,12 +104,6 @@ WITH_VARIABLES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[Oracle]:
-	with Oracle(environment.default(), "snippets", RELEASE) as found:
-		yield found
-
-
 def run(oracle: Oracle, code: str, **names: Any) -> Answer:
 	bound = "".join(f"{name} = {value!r}\n" for name, value in {"ELSEWHERE": ELSEWHERE, **names}.items())
 	case = {"mode": "python", "name": "reference", "processes": 2, "config": "", "files": {}}
@@ -131,7 +123,7 @@ def test_the_release_of_the_page() -> None:
 
 
 @pytest.mark.parametrize("owner", OWNERS)
-def test_parameters_are_those_of_the_class(owner: str, oracle: Oracle) -> None:
+def test_parameters_are_those_of_the_class(owner: str, snippets: Oracle) -> None:
 	known = accelerate_api.parameters(owner, RELEASE)
 	wanted = {name: "required" if item.required else "optional" for name, item in known.items()}
 	defaults = {
@@ -141,16 +133,16 @@ def test_parameters_are_those_of_the_class(owner: str, oracle: Oracle) -> None:
 		and not name.startswith("*")
 		and isinstance(item.default, (bool, int, float, str, type(None)))
 	}
-	answer = run(oracle, PARAMETERS, OWNER=owner, WANTED=wanted, DEFAULTS=defaults)
+	answer = run(snippets, PARAMETERS, OWNER=owner, WANTED=wanted, DEFAULTS=defaults)
 	assert answer["verdict"] == "accepted", answer.get("error")
 
 
 @pytest.mark.parametrize("owner", WITH_VARIABLES)
-def test_variables_fill_the_fields(owner: str, oracle: Oracle) -> None:
+def test_variables_fill_the_fields(owner: str, snippets: Oracle) -> None:
 	sources = accelerate_api.sources(owner, RELEASE)
 	checked = {name: item for name, item in sources.items() if name not in LEFT_OUT.get(owner, ())}
 	answer = run(
-		oracle,
+		snippets,
 		VARIABLES,
 		OWNER=owner,
 		VARIABLES={name: item.variables[0] for name, item in checked.items()},
@@ -160,14 +152,14 @@ def test_variables_fill_the_fields(owner: str, oracle: Oracle) -> None:
 	assert answer["verdict"] == "accepted", answer.get("error")
 
 
-def test_what_is_wrong_is_noticed(oracle: Oracle) -> None:
+def test_what_is_wrong_is_noticed(snippets: Oracle) -> None:
 	wanted = {"model": "required", "keep_fp32_wrapper": "optional", "keep_torch_compile": "optional"}
 	right = {"OWNER": "Accelerator.unwrap_model", "WANTED": wanted, "DEFAULTS": {"keep_torch_compile": "True"}}
-	assert run(oracle, PARAMETERS, **right)["verdict"] == "accepted"
+	assert run(snippets, PARAMETERS, **right)["verdict"] == "accepted"
 	for change in ({"WANTED": {**wanted, "model": "optional"}}, {"DEFAULTS": {"keep_torch_compile": "False"}}):
-		assert run(oracle, PARAMETERS, **{**right, **change})["error"]["type"] == "AssertionError"
+		assert run(snippets, PARAMETERS, **{**right, **change})["error"]["type"] == "AssertionError"
 	fields = {"OWNER": "MSAMPRecipeKwargs", "SAMPLES": {"opt_level": "O1"}}
 	variable = {"VARIABLES": {"opt_level": "ACCELERATE_FP8_OPT_LEVEL"}, "OTHERWISE": {"opt_level": "O2"}}
-	assert run(oracle, VARIABLES, **fields, **variable)["verdict"] == "accepted"
+	assert run(snippets, VARIABLES, **fields, **variable)["verdict"] == "accepted"
 	for other in ({"OTHERWISE": {"opt_level": "O1"}}, {"VARIABLES": {"opt_level": "ACCELERATE_FP8_OPT_LEVELS"}}):
-		assert run(oracle, VARIABLES, **fields, **{**variable, **other})["error"]["type"] == "AssertionError"
+		assert run(snippets, VARIABLES, **fields, **{**variable, **other})["error"]["type"] == "AssertionError"

@@ -1,8 +1,5 @@
 """What is asked about conversions can fail, and does not."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack
-
 import pytest
 from tests import gated
 from tests.oracle import environment
@@ -33,9 +30,8 @@ FILES = {
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
-	with ExitStack() as stack:
-		yield Bench(Libraries(environment.default(), stack), environment.PINS["accelerate"])
+def bench(libraries: Libraries) -> Bench:
+	return Bench(libraries, environment.PINS["accelerate"])
 
 
 @pytest.mark.parametrize("to", ["fsdp2", "fsdp", "deepspeed", "launch", "python", "trainer"])

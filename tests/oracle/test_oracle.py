@@ -1,7 +1,6 @@
 """The real libraries against what is known about them for certain, and a quick comparison."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,18 +14,6 @@ from tests.oracle.environment import PINS
 
 pytestmark = gated.oracle
 ACCELERATE = "distributed_type: MULTI_GPU\nnum_processes: 4\n"
-
-
-@pytest.fixture(scope="module")
-def accelerate() -> Iterator[Oracle]:
-	with Oracle(environment.default(), "accelerate", PINS["accelerate"]) as oracle:
-		yield oracle
-
-
-@pytest.fixture(scope="module")
-def deepspeed() -> Iterator[Oracle]:
-	with Oracle(environment.default(), "deepspeed", PINS["deepspeed"]) as oracle:
-		yield oracle
 
 
 def launched(oracle: Oracle, text: str) -> dict[str, Any]:

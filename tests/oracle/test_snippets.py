@@ -2,7 +2,6 @@
 
 import re
 import shlex
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from tests.oracle.client import Answer, Oracle
 from tests.oracle.comparison import LIBRARY_OF
 from tests.oracle.environment import PINS
 from tests.oracle.messages import is_given, packages
+from tests.oracle.triage_checks import Libraries
 from tests.pages import Fence, Page, matches, pages, read
 from tests.test_pages import CONFIGS, case_of, reader_of
 
@@ -37,15 +37,6 @@ COMMANDS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def oracles() -> Iterator[dict[str, Oracle]]:
-	libraries: Any = ("accelerate", "deepspeed", "snippets")
-	found = {name: Oracle(environment.default(), name, PINS.get(name, PINS["accelerate"])) for name in libraries}
-	yield found
-	for oracle in found.values():
-		oracle.__exit__(None, None, None)
-
-
 def place(item: Any) -> str:
 	return item.place if isinstance(item, Fence) else ""
 
@@ -60,31 +51,32 @@ def compare(fence: Fence, answer: Answer) -> None:
 
 
 @pytest.mark.parametrize("fence", CONFIGS, ids=place)
-def test_config(fence: Fence, oracles: dict[str, Oracle]) -> None:
+def test_config(fence: Fence, libraries: Libraries) -> None:
 	case = case_of(fence)
-	compare(fence, oracles[LIBRARY_OF[case.kind]].ask(questions(case)[reader_of(fence, case)]))
+	library = LIBRARY_OF[case.kind]
+	compare(fence, libraries.oracle(library, PINS[library]).ask(questions(case)[reader_of(fence, case)]))
 
 
 @pytest.mark.parametrize("fence", SCRIPTS, ids=place)
-def test_script(fence: Fence, oracles: dict[str, Oracle]) -> None:
+def test_script(fence: Fence, snippets: Oracle) -> None:
 	processes = int(fence.option("processes") or 8)
 	case = {"mode": "python", "name": fence.place, "code": fence.text, "processes": processes}
-	answer = oracles["snippets"].ask({**case, "config": fence.option("launch"), "files": read(fence.page).files})
+	answer = snippets.ask({**case, "config": fence.option("launch"), "files": read(fence.page).files})
 	assert fence.wrong == bool(fence.refusals)
 	compare(fence, answer)
 
 
 @pytest.mark.parametrize(("fence", "words"), COMMANDS, ids=place)
-def test_command(fence: Fence, words: list[str], oracles: dict[str, Oracle]) -> None:
-	answer = oracles["snippets"].ask({"mode": "shell", "command": words, "files": read(fence.page).files})
+def test_command(fence: Fence, words: list[str], snippets: Oracle) -> None:
+	answer = snippets.ask({"mode": "shell", "command": words, "files": read(fence.page).files})
 	compare(fence, answer)
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
-def test_names_are_in_the_libraries(page: Page, oracles: dict[str, Oracle]) -> None:
+def test_names_are_in_the_libraries(page: Page, snippets: Oracle) -> None:
 	names = {name for _, text, _ in page.spans for name in claims.names_in(text)}
 	places = sorted({place for name in names if (place := claims.place_of(name))})
-	assert oracles["snippets"].ask({"mode": "names", "places": places, "files": {}})["missing"] == []
+	assert snippets.ask({"mode": "names", "places": places, "files": {}})["missing"] == []
 
 
 @pytest.mark.parametrize(("name", "file"), claims.listed("texts").items())
@@ -104,12 +96,12 @@ def test_messages_are_in_the_libraries(page: Page) -> None:
 
 
 @pytest.mark.parametrize("fence", [fence for fence in FENCES if fence.option("needs")], ids=place)
-def test_script_that_cannot_run_here(fence: Fence, oracles: dict[str, Oracle]) -> None:
-	assert oracles["snippets"].ask({"mode": "calls", "code": fence.text, "files": {}})["wrong"] == []
+def test_script_that_cannot_run_here(fence: Fence, snippets: Oracle) -> None:
+	assert snippets.ask({"mode": "calls", "code": fence.text, "files": {}})["wrong"] == []
 
 
-def test_what_is_wrong_is_noticed(oracles: dict[str, Oracle]) -> None:
-	ask = oracles["snippets"].ask
+def test_what_is_wrong_is_noticed(snippets: Oracle) -> None:
+	ask = snippets.ask
 	places = ["accelerate.Accelerator.prepare", "accelerate.Accelerator.prepaer", "torch.optim.AdamW(fuzed)"]
 	assert ask({"mode": "names", "places": places, "files": {}})["missing"] == places[1:]
 	calls = "from accelerate.utils import MegatronLMPlugin, Nothing\nMegatronLMPlugin(tp_degre=2)"

@@ -1,7 +1,5 @@
 """What is checked about the answers of triage can fail; the memory model is near traces."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -21,12 +19,6 @@ from distributed_training_backends.triage.shapes import named
 
 pytestmark = gated.oracle
 OFFLOAD = "zero2-offload"
-
-
-@pytest.fixture(scope="module")
-def libraries() -> Iterator[Libraries]:
-	with ExitStack() as stack:
-		yield Libraries(environment.default(), stack)
 
 
 def emitted(name: str, **changes: tuple[str, str]) -> Emitted:

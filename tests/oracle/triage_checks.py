@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from tests.oracle.cases import Case, questions
-from tests.oracle.client import Library, Oracle
+from tests.oracle.client import Answer, Library, Oracle
 from tests.oracle.environment import PINS, Environment
 
 # Errors of a machine without a GPU, or of packages that are not here: they say nothing about a config or a script.
@@ -58,6 +58,15 @@ class Libraries:
 		return self.known[key]
 
 
+def outcome(check: str, what: str, answer: Answer, text: str) -> Failure | str:
+	error = (answer.get("error") or {}).get("message", "")
+	if answer["verdict"] == "accepted":
+		return check
+	if answer["verdict"] == "undecided" or any(part in error for part in NOT_HERE):
+		return f"{check}, undecided"
+	return Failure(check, what, f"{answer.get('stage', '')}: {error}"[:600], text)
+
+
 def check(one: Emitted, libraries: Libraries) -> Iterator[Failure | str]:
 	"""Everything about one candidate: failures, and the names of the checks that passed."""
 	yield from clean(one)
@@ -89,13 +98,8 @@ def launch_question(one: Emitted) -> dict[str, Any]:
 def accepted(one: Emitted, libraries: Libraries) -> Iterator[Failure | str]:
 	"""`accelerate launch` takes the file, and Accelerator() builds what was meant."""
 	answer = libraries.oracle("accelerate", one.facts.versions.accelerate).ask(launch_question(one))
-	error = (answer.get("error") or {}).get("message", "")
-	if answer["verdict"] == "undecided" or any(text in error for text in NOT_HERE):
-		yield "launch, undecided"
-	elif answer["verdict"] != "accepted":
-		yield Failure("launch", one.name, f"{answer['stage']}: {error}", one.files["accelerate.yaml"])
-	else:
-		yield "launch"
+	yield outcome("launch", one.name, answer, one.files["accelerate.yaml"])
+	if answer["verdict"] == "accepted":
 		wrong = list(differences(one, answer["facts"]))
 		yield Failure("meaning", one.name, "; ".join(wrong), one.files["accelerate.yaml"]) if wrong else "meaning"
 
@@ -131,13 +135,7 @@ def deepspeed_accepts(one: Emitted, libraries: Libraries) -> Iterator[Failure | 
 	asked = questions(Case("triage", "deepspeed", text, ".json"))
 	for reader in ("accelerate", "trainer"):
 		answer = libraries.oracle("deepspeed", one.facts.versions.deepspeed).ask(asked[reader])
-		error = (answer.get("error") or {}).get("message", "")
-		if answer["verdict"] == "accepted":
-			yield f"DeepSpeed through {reader}"
-		elif answer["verdict"] == "undecided" or any(part in error for part in NOT_HERE):
-			yield f"DeepSpeed through {reader}, undecided"
-		else:
-			yield Failure(f"DeepSpeed through {reader}", one.name, f"{answer['stage']}: {error}", text)
+		yield outcome(f"DeepSpeed through {reader}", one.name, answer, text)
 
 
 # What the objects leave to the launcher's variables, so that only these may differ.
@@ -165,13 +163,7 @@ def same_in_code(one: Emitted, libraries: Libraries) -> Iterator[Failure | str]:
 	processes = one.setup.world if one.setup.world > 1 or one.companions else 1
 	question = {"mode": "python", "name": "plugins.py", "config": "", "files": one.companions, "processes": processes}
 	answer = libraries.oracle("snippets", one.facts.versions.accelerate).ask({**question, "code": code})
-	message = (answer.get("error") or {}).get("message", "")
-	if answer["verdict"] == "accepted":
-		yield "plugins"
-	elif any(part in message for part in NOT_HERE):
-		yield "plugins, undecided"
-	else:
-		yield Failure("plugins", one.name, message[:600], one.files["plugins.py"])
+	yield outcome("plugins", one.name, answer, one.files["plugins.py"])
 
 
 def what_counts(state: Mapping[str, Any], one: Emitted) -> dict[str, Any]:
@@ -204,11 +196,7 @@ def commands(one: Emitted, libraries: Libraries) -> Iterator[Failure | str]:
 			}
 			snippets = libraries.oracle("snippets", one.facts.versions.accelerate)
 			answer = snippets.ask({"mode": "shell", "command": words, "files": files})
-			message = (answer.get("error") or {}).get("message", "")
-			if answer["verdict"] == "accepted" or any(part in message for part in NOT_HERE):
-				yield "command"
-			else:
-				yield Failure("command", one.name, message, line)
+			yield outcome("command", one.name, answer, line)
 
 
 # --- what is removed ---

@@ -88,7 +88,7 @@ def main() -> int:
 	bad = sum(not good for *_, good in found)
 	print(f"{len(found)} lines on {len(tables()['upgrades'])} runs, {bad} of them not confirmed")
 	for oracle in oracles.values():
-		oracle.__exit__(None, None, None)
+		oracle.__exit__()
 	return int(bool(bad))
 
 
