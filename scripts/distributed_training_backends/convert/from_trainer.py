@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from ..flow.effect import same
+from ..flow.effective_run import Trainer, setting_at
+from ..flow.effective_trainer import writes
 from ..flow.script import Script
 from ..flow.script_parts import is_open
 from ..knowledge import transformers
@@ -15,14 +18,11 @@ from ..sources.python_values import Made
 from . import from_python
 from .draft import reread, written
 from .from_python import UNKNOWN, Reader, Where, of_argument
-from .source import PRECISIONS, Settings, leaves, strategy_named, table, truth
+from .source import PRECISIONS, leaves, strategy_named, table, truth
 
 DEEPSPEED_FILE = "ds_config.json"
 BASE, RESHARD = "TrainingArguments", "reshard_after_forward"
-PASSED_ON = (
-	"backward_prefetch forward_prefetch use_orig_params sync_module_states "
-	"cpu_ram_efficient_loading state_dict_type activation_checkpointing"
-)
+FSDP_PLUGIN = "FullyShardedDataParallelPlugin"
 
 
 class Hub(NamedTuple):
@@ -88,7 +88,7 @@ class Arguments(Reader):
 		if deepspeed:
 			companion = self.deepspeed(document, deepspeed, precision)
 		elif fsdp:
-			self.made_of("fsdp_plugin", dict(self.fsdp(fsdp, config)))
+			self.made_of("fsdp_plugin", self.fsdp(document, fsdp, config))
 		else:
 			told = f"{kind}: how many processes there are decides, which nothing here says"
 			self.note("open", "distributed_type", told, self.at)
@@ -121,48 +121,40 @@ class Arguments(Reader):
 			del config[key]
 		return config
 
-	def fsdp(self, asked: Any, config: dict[str, Any]) -> Settings:
-		"""What the Trainer gives to the plugin. Source: training_args.py, `_process_fsdp_args`."""
-		known, only = self.trainer.fsdp_keys, table("plugins", "fsdp", "only")
-		words = (
-			[] if asked is True else [str(one).lower() for one in (asked.split() if isinstance(asked, str) else asked)]
-		)
-		version = int(str(config.get("version", "") if "version" in known else "") or self.trainer.fsdp_default_version)
+	def fsdp(self, document: Document, asked: Any, config: dict[str, Any]) -> dict[str, Any]:
+		"""What the Trainer gives to the plugin, or says in variables before 5.0."""
 		if truth(config.get("xla")):
 			raise BadConversionError("fsdp_config asks for FSDP of XLA, of which no config of Accelerate says anything")
-		if version == 1 and truth(config.get("cpu_ram_efficient_loading")):
-			config["sync_module_states"] = True  # as the plugin does; the launcher refuses one without the other
-		unread = [key for key in config if key not in known or only.get(key) not in (None, version)]
-		if unread:
-			self.note("same", "fsdp_config", f"the Trainer does not read {', '.join(unread)}", self.at)
-		yield "fsdp_version", version
-		yield from self.sharding(version, next(filter(strategy_named, words), ""), config)
-		offload = config.get("cpu_offload", "offload" in words) if "cpu_offload" in known else "offload" in words
-		yield "cpu_offload", True if truth(offload) else None
-		least, policy = config.get("min_num_params"), config.get("auto_wrap_policy", "TRANSFORMER_BASED_WRAP")
-		if "auto_wrap_policy" not in known:
-			policy = None if "auto_wrap" not in words else "SIZE_BASED_WRAP" if least else "TRANSFORMER_BASED_WRAP"
-		yield "auto_wrap_policy", policy
-		yield "min_num_params", (policy == "SIZE_BASED_WRAP" and least) or None
-		layers = config.get("transformer_layer_cls_to_wrap")
-		yield "transformer_cls_names_to_wrap", layers if policy == "TRANSFORMER_BASED_WRAP" else None
-		for key in PASSED_ON.split():
-			if key in known and only.get(key) in (None, version):
-				yield key, config.get(key, known[key].default)
-		if "limit_all_gathers" in config and not truth(config["limit_all_gathers"]):
-			yield "limit_all_gathers", False
-
-	def sharding(self, version: int, word: str, config: Mapping[str, Any]) -> Settings:
-		record = self.trainer.fsdp_keys.get(RESHARD)
-		by_word = record is None or record.default_by_version.get("2") == "false"  # until 5.3
-		if version == 2:
-			yield RESHARD, config.get(RESHARD, not by_word and word != "shard_grad_op")
-			return
-		yield "sharding_strategy", word.upper() if by_word and word else "FULL_SHARD"
-		asked = str(config.get(RESHARD, word) or "full_shard").upper()
-		if not by_word and asked != "FULL_SHARD":
-			told = f"FULL_SHARD, as the Trainer's plugin is: write {asked} if the run exports FSDP_SHARDING_STRATEGY"
+		by = setting_at("", None, document, ())
+		given = {"fsdp": asked, **{f"fsdp_config.{key}": value for key, value in config.items()}}
+		trainer = Trainer(self.trainer.release, {name: by._replace(value=value) for name, value in given.items()}, by)
+		names = {"TRANSFORMER_CLS_TO_WRAP": "transformer_layer_cls_to_wrap"}
+		fields = {"activation_checkpointing": config.get("activation_checkpointing")}
+		for target, one in writes(trainer, {}):
+			owner, _, name = target.partition(".")
+			name = name.removeprefix("FSDP_")
+			if owner == FSDP_PLUGIN or (target.startswith("variable.FSDP_") and trainer.covers("..4.57")):
+				fields[names.get(name, name.lower())] = one.value
+		version = fields["fsdp_version"] = int(str(fields.get("fsdp_version", 1)))
+		reshard = fields.pop(RESHARD, None) if version == 1 else None
+		if version == 1:
+			strategy = strategy_named(fields.setdefault("sharding_strategy", "FULL_SHARD"))
+			fields["sharding_strategy"] = strategy.name if strategy else "FULL_SHARD"
+			if truth(fields.get("cpu_ram_efficient_loading")):
+				fields["sync_module_states"] = True  # as the plugin does; the launcher refuses one without the other
+		if reshard and trainer.covers("5.4..") and not same(reshard, fields["sharding_strategy"]):
+			told = f"FULL_SHARD, as the Trainer's plugin is: write {reshard} if the run exports FSDP_SHARDING_STRATEGY"
 			self.note("open", "fsdp_sharding_strategy", told, self.at)
+		only, known = table("plugins", "fsdp", "only"), self.trainer.fsdp_keys
+		if "cpu_offload" in known and "cpu_offload" in config:  # before the word
+			fields["cpu_offload"] = truth(config["cpu_offload"])
+		if unread := ", ".join(key for key in config if key not in known or only.get(key) not in (None, version)):
+			self.note("same", "fsdp_config", f"the Trainer does not read {unread}", self.at)
+		if fields.get("auto_wrap_policy") != "SIZE_BASED_WRAP":
+			fields["min_num_params"] = None
+		if truth(fields.get("limit_all_gathers")):
+			fields["limit_all_gathers"] = None
+		return {name: value for name, value in fields.items() if only.get(name) in (None, version)}
 
 	def deepspeed(self, document: Document, config: Any, precision: str | None) -> Document | None:
 		"""Take in a DeepSpeed config; give it as a document where only a file can hold it."""
