@@ -107,7 +107,8 @@ class Arguments(Reader):
 
 	def made_of(self, argument: str, fields: Mapping[str, Any]) -> None:
 		row = of_argument(argument)
-		self.plugin(row, row["class"], fields, self.at)
+		given = {name: value for name, value in fields.items() if value is not None}
+		self.plugin(row, row["class"], given, self.at)
 
 	def fsdp_config(self, file: Document | None) -> dict[str, Any]:
 		own = self.get("fsdp_config")
