@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator, Draft202012Validator
 from tests.reports import CONFIG, TARGETS, file_report, finding, misspelt, place, report
 
-from distributed_training_backends.model import Applicability, Edit, Fix, Report, Severity
+from distributed_training_backends.model import Applicability, Edit, Fix, Report, RuleInfo, Severity
 from distributed_training_backends.render.dispatch import render
 from distributed_training_backends.render.style import Style
 from distributed_training_backends.resources import load_json
@@ -24,12 +24,9 @@ ANY = st.text(max_size=40)
 TEXTS = st.text(st.one_of(st.sampled_from("%\r\n:,;=\x1b\u2028\ud800'\"\\{}[]()"), st.characters()), max_size=40)
 
 
-class RuleStub:
-	"""A rule as lists show it."""
-
-	code, name, summary = "ACC001", "unknown-key", "A key that nobody knows."
-	page = "references/rules/accelerate.md#acc001"
-	severities = (("error", "*"), ("warning", "..0.30.0"))
+SEVERITIES = (("error", "*"), ("warning", "..0.30.0"))
+PAGE = "references/rules/accelerate.md#acc001"
+LISTED = RuleInfo("ACC001", "unknown-key", "A key that nobody knows.", SEVERITIES, "accelerate", PAGE)
 
 
 @cache
@@ -61,7 +58,7 @@ def valid_report(text: str) -> Any:
 
 
 def valid_sarif(of: Report, style: Style | None = None) -> Any:
-	data = json.loads(render(of, "sarif", style, [RuleStub()]))
+	data = json.loads(render(of, "sarif", style, [LISTED]))
 	sarif_validator().validate(data)
 	return data
 

@@ -3,11 +3,11 @@
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from os.path import dirname, exists, isdir, join
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from . import validate
 from .linking import Links, Reader, named_file
-from .model import BadQueryError, Context, Kind, Report, Targets
+from .model import BadQueryError, Context, Kind, Report, RuleInfo, Targets
 from .resources import load_json
 from .rules import catalog
 from .rules.registry import RULES, Rule
@@ -51,7 +51,7 @@ __all__ = [
 def default_targets() -> Targets:
 	"""The newest releases that the knowledge covers."""
 	newest = load_json("targets.json")
-	return Targets(newest["accelerate"], newest["deepspeed"], newest["transformers"], newest["torch"])
+	return Targets(*(newest[library] for library in Targets._fields))
 
 
 def about_targets(targets: Targets) -> Iterator[str]:
@@ -75,8 +75,7 @@ def validate_paths(
 
 	`launch` is the command that starts the run.
 	"""
-	sources = [source for path in paths for source in read_all(path, stdin, options.kind)]
-	sources += parsed(from_text("<launch>", launch), "launch") if launch is not None else []
+	sources = read_together(paths, stdin, launch, options.kind)
 	if options.skip_unknown:
 		sources = [one for one in sources if not (isinstance(one, Unreadable) and one.reason == "unknown-kind")]
 	return judged(sources, options, read_file)
@@ -102,10 +101,15 @@ def validate_together(texts: Mapping[Kind | Literal["config"], str], options: Op
 		if kind != "deepspeed":
 			path = "<text>" if kind == "config" else f"<{kind}>"
 			main += parsed(from_text(path, text), options.kind if kind == "config" else kind)
-	names = [name for one in main if isinstance(one, Document) and (name := named_file(one))]
-	if "deepspeed" in texts:
-		main += parsed(from_text(names[0] if names else "<deepspeed>", texts["deepspeed"]), "deepspeed")
-	return judged(main, options, lambda _: None)
+	return judged([*main, *beside(main, texts.get("deepspeed"))], options, lambda _: None)
+
+
+def beside(main: Sequence[Document | Unreadable], deepspeed: str | None) -> Sequence[Document | Unreadable]:
+	"""Parse the text of a DeepSpeed file under the name that one of the others gives it."""
+	if deepspeed is None:
+		return []
+	names = (name for one in main if isinstance(one, Document) and (name := named_file(one)))
+	return parsed(from_text(next(names, "<deepspeed>"), deepspeed), "deepspeed")
 
 
 def from_text(path: str, text: str) -> Raw | Unreadable:
@@ -116,6 +120,13 @@ def from_text(path: str, text: str) -> Raw | Unreadable:
 def read_file(path: str) -> Raw | Unreadable | None:
 	"""Read a file that another one names; None when there is none."""
 	return read_path(path) if exists(path) else None
+
+
+def read_together(
+	paths: Sequence[str], stdin: bytes | None, launch: str | None, kind: Kind | None
+) -> list[Document | Unreadable]:
+	sources = [source for path in paths for source in read_all(path, stdin, kind)]
+	return sources if launch is None else [*sources, *parsed(from_text("<launch>", launch), "launch")]
 
 
 def read_all(path: str, stdin: bytes | None, kind: Kind | None) -> Iterator[Document | Unreadable]:
@@ -185,25 +196,13 @@ def editor_schema(kind: str, targets: Targets) -> dict[str, Any]:
 	return schemas.schema(kind, targets)
 
 
-class RuleInfo(NamedTuple):
-	"""A rule as lists show it."""
-
-	code: str
-	name: str
-	summary: str
-	severities: tuple[tuple[str, str], ...]
-	library: str
-	page: str
-
-
 def rules() -> Sequence[RuleInfo]:
 	"""Every rule, by code."""
 	catalog.load()
-	return [info(RULES[code]) for code in sorted(RULES)]
+	return [described(RULES[code]) for code in sorted(RULES)]
 
 
-def info(rule: Rule) -> RuleInfo:
-	"""Describe one rule."""
+def described(rule: Rule) -> RuleInfo:
 	severities = tuple((severity.value, spans) for severity, spans in rule.severities)
 	return RuleInfo(rule.code, rule.name, rule.summary, severities, rule.library, rule.page)
 
@@ -259,9 +258,7 @@ def convert_paths(
 	script: str = "",
 ) -> "ConvertReport":
 	"""Say what files say in another way (model_convert.TARGETS); raises BadConversionError, which says why not."""
-	sources = [source for path in paths for source in read_all(path, stdin, options.kind)]
-	sources += parsed(from_text("<launch>", launch), "launch") if launch is not None else []
-	return converted(sources, to, options, read_file, script)
+	return converted(read_together(paths, stdin, launch, options.kind), to, options, read_file, script)
 
 
 def convert_text(
@@ -276,10 +273,7 @@ def convert_text(
 	sources = [*parsed(from_text("<text>", text), options.kind)]
 	for path, given in (files or {}).items():
 		sources += parsed(from_text(path, given), None)
-	if deepspeed is not None:
-		names = [name for one in sources if isinstance(one, Document) and (name := named_file(one))]
-		sources += parsed(from_text(names[0] if names else "<deepspeed>", deepspeed), "deepspeed")
-	return converted(sources, to, options, lambda _: None, script)
+	return converted([*sources, *beside(sources, deepspeed)], to, options, lambda _: None, script)
 
 
 def converted(

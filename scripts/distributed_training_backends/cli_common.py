@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 	from .render.style import Style
 
-LIBRARIES = ("accelerate", "deepspeed", "transformers", "torch")
+LIBRARIES = Targets._fields
 WIDTH = 120
 CANNOT_JUDGE = 2
 INTERRUPTED = 130

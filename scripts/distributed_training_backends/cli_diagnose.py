@@ -78,19 +78,13 @@ def build_parser() -> cli_parser.Parser:
 	group = parser.add_argument_group("what is known about the run")
 	group.add_argument("--config", **many, metavar="PATH", help="a config file; may be repeated")
 	group.add_argument("--launch", default="", metavar="COMMAND", help="the launch command, or a file that holds it")
-	group.add_argument(
-		"--versions",
-		**many,
-		metavar="TEXT",
-		help='releases ("accelerate 1.10.1"), or a file with what accelerate env, ds_report or pip list print',
-	)
+	told = 'releases ("accelerate 1.10.1"), or a file with what accelerate env, ds_report or pip list print'
+	group.add_argument("--versions", **many, metavar="TEXT", help=told)
 	cli_parser.add_target_arguments(parser)
-	group = parser.add_argument_group("output")
-	group.add_argument("--output-format", choices=("text", "json"), default="text")
+	group = cli_parser.add_output_arguments(parser)
 	group.add_argument("--output-file", metavar="PATH", help="write there instead of to standard output")
-	group.add_argument(
-		"--detail", choices=("concise", "full"), default="concise", help="three causes, or all (concise)"
-	)
+	told = "three causes, or all (concise)"
+	group.add_argument("--detail", choices=("concise", "full"), default="concise", help=told)
 	return parser
 
 

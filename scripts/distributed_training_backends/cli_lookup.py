@@ -56,15 +56,10 @@ def build_parser() -> cli_parser.Parser:
 	parser.add_argument("query", nargs="*", metavar="QUERY", help="what to look up, or - for standard input")
 	parser.add_argument("--limit", metavar="N", type=cli_parser.whole(1, MOST), default=5, help="sections to show (5)")
 	parser.add_argument("--offset", metavar="N", type=cli_parser.whole(0), default=0, help="leave out the first N (0)")
-	parser.add_argument(
-		"--detail",
-		choices=("concise", "full"),
-		default="concise",
-		help="the parts of a section that fit, or all of it (concise)",
-	)
+	told = "the parts of a section that fit, or all of it (concise)"
+	parser.add_argument("--detail", choices=("concise", "full"), default="concise", help=told)
 	cli_parser.add_target_arguments(parser)
-	group = parser.add_argument_group("output")
-	group.add_argument("--output-format", choices=("text", "json"), default="text")
+	cli_parser.add_output_arguments(parser)
 	return parser
 
 

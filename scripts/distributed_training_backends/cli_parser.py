@@ -3,10 +3,11 @@
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn, get_args
 
 from .about import VERSION
 from .cli_common import LIBRARIES, UsageError
+from .model import Consumer
 from .versions import InvalidReleaseError, parse
 
 # Help is English, as all of our texts are: looking for translations would import the locale and its patterns.
@@ -69,11 +70,14 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
 	group = parser.add_argument_group("releases to judge against (default: the newest ones known)")
 	for library in LIBRARIES:
 		group.add_argument(f"--{library}-version", metavar="X.Y.Z", type=release)
-	group.add_argument(
-		"--installed",
-		action="store_true",
-		help="those that this Python has installed (read from metadata, not imported)",
-	)
+	told = "those that this Python has installed (read from metadata, not imported)"
+	group.add_argument("--installed", action="store_true", help=told)
+
+
+def add_output_arguments(parser: argparse.ArgumentParser) -> Any:
+	group = parser.add_argument_group("output")
+	group.add_argument("--output-format", choices=("text", "json"), default="text")
+	return group
 
 
 def add_context_arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,14 +88,7 @@ def add_context_arguments(parser: argparse.ArgumentParser) -> None:
 	group.add_argument("--main-process-ip", metavar="ADDRESS")
 	group.add_argument("--main-process-port", metavar="PORT", type=whole(0, 65535))
 	group.add_argument("--mixed-precision", choices=("no", "fp16", "bf16", "fp8"))
-	group.add_argument(
-		"--launch-complete",
-		action="store_true",
-		help="nothing more is given at launch: what the files and these flags leave open is an error, not a hint",
-	)
-	group.add_argument(
-		"--consumer",
-		choices=("auto", "deepspeed", "accelerate", "trainer"),
-		default="auto",
-		help="who reads a DeepSpeed file: deepspeed.initialize, Accelerate, or the Transformers Trainer",
-	)
+	told = "nothing more is given at launch: what the files and these flags leave open is an error, not a hint"
+	group.add_argument("--launch-complete", action="store_true", help=told)
+	told = "who reads a DeepSpeed file: deepspeed.initialize, Accelerate, or the Transformers Trainer"
+	group.add_argument("--consumer", choices=get_args(Consumer), default="auto", help=told)

@@ -1,15 +1,10 @@
 """What the command line says about rules: the list, one explanation, and the codes that may be selected."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from .cli_common import UsageError
-
-if TYPE_CHECKING:
-	from .api import RuleInfo
+from .model import RuleInfo
 
 
 def rules_listing(rules: Sequence[RuleInfo], output_format: str) -> str:

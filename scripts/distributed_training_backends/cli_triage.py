@@ -125,8 +125,7 @@ def planned_files(report: TriageReport, args: Namespace) -> Iterator[tuple[str, 
 def build_parser() -> cli_parser.Parser:
 	parser = cli_parser.Parser(PROG, SUMMARY, EXAMPLES, USAGE)
 	add_fact_arguments(parser)
-	group = parser.add_argument_group("output")
-	group.add_argument("--output-format", choices=("text", "json"), default="text")
+	group = cli_parser.add_output_arguments(parser)
 	details = ("concise", "full")
 	group.add_argument("--detail", choices=details, default="concise", help="all files and setups (concise)")
 	count, told = cli_parser.whole(1, MOST), "candidates with files, the best of each backend first (3)"

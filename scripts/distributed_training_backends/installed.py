@@ -2,16 +2,13 @@
 
 from collections.abc import Iterable
 
-LIBRARIES = ("accelerate", "deepspeed", "transformers", "torch")
 
-
-def releases(distributions: Iterable[str] = LIBRARIES) -> dict[str, str | None]:
+def releases(distributions: Iterable[str]) -> dict[str, str | None]:
 	"""Give the release of each distribution; None for those that are not installed."""
 	return {name: release_of(name) for name in distributions}
 
 
 def release_of(distribution: str) -> str | None:
-	"""Give the release of one distribution, or None."""
 	from importlib import metadata  # slow, and only some calls need it
 
 	try:

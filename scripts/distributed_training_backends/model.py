@@ -179,5 +179,16 @@ def verdict_of(findings: Iterable[Finding]) -> Verdict:
 	return "rejected" if any(finding.severity is Severity.ERROR for finding in findings) else "accepted"
 
 
+class RuleInfo(NamedTuple):
+	"""A rule as lists show it."""
+
+	code: str
+	name: str
+	summary: str
+	severities: tuple[tuple[str, str], ...]
+	library: str
+	page: str
+
+
 class BadQueryError(ValueError):
 	"""A question that cannot be looked up; the text is the one line that says why."""

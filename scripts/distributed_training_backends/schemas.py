@@ -16,8 +16,8 @@ Schema = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 EXPORTED = ("accelerate", "deepspeed", "fsdp")
 LEGACY = {
-	"fp16": "Old spelling of mixed_precision: fp16.",
-	"dynamo_backend": "Old spelling: write it into dynamo_config.",
+	"fp16": {"description": "Old spelling of mixed_precision: fp16."},
+	"dynamo_backend": {"description": "Old spelling: write it into dynamo_config."},
 }
 ENUMS = {
 	"distributed_type": "DistributedType",
@@ -29,15 +29,13 @@ ENUMS = {
 def schema(kind: str, targets: Targets) -> Schema:
 	"""The schema of one kind in EXPORTED. Raises KeyError for another kind."""
 	makers = {"accelerate": accelerate_schema, "deepspeed": deepspeed_schema, "fsdp": fsdp_schema}
-	made = makers[kind](targets)
-	return {"$schema": DIALECT, **made}
+	return {"$schema": DIALECT, **makers[kind](targets)}
 
 
 def accelerate_schema(targets: Targets) -> Schema:
 	"""An Accelerate config: a cluster config, or one for SageMaker where `compute_environment` says so."""
 	release = targets.accelerate
 	known = accelerate.for_release(release)
-	shared = {name: {"description": text} for name, text in LEGACY.items()}
 	cluster = {name: top_level(name, release) for name in known.cluster_fields}
 	sagemaker = {name: top_level(name, release, "SageMakerDistributedType") for name in known.sagemaker_fields}
 	environment = "compute_environment"
@@ -45,8 +43,8 @@ def accelerate_schema(targets: Targets) -> Schema:
 		"title": f"Accelerate config ({known.release})",
 		"type": "object",
 		"if": {"properties": {environment: {"const": "AMAZON_SAGEMAKER"}}, "required": [environment]},
-		"then": closed({**sagemaker, **shared}, required(known.sagemaker)),
-		"else": closed({**cluster, **shared}, required(known.cluster)),
+		"then": closed({**sagemaker, **LEGACY}, required(known.sagemaker)),
+		"else": closed({**cluster, **LEGACY}, required(known.cluster)),
 	}
 
 

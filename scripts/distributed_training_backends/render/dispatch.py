@@ -1,23 +1,15 @@
 """One entry for every output format. Nothing leaves here before its secrets are masked."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from ..model import Report
+from ..model import Report, RuleInfo
 from .redact import redact_report
 from .style import Style
-
-if TYPE_CHECKING:
-	from .sarif import RuleDescription
 
 FORMATS = ("text", "json", "sarif", "github")
 
 
-def render(
-	report: Report, output_format: str, style: Style | None = None, rules: Sequence[RuleDescription] = ()
-) -> str:
+def render(report: Report, output_format: str, style: Style | None = None, rules: Sequence[RuleInfo] = ()) -> str:
 	"""Write a report in one of FORMATS; `rules` describes the codes for SARIF. Only what is needed is imported."""
 	report, style = redact_report(report), style or Style()
 	if output_format == "json":

@@ -3,38 +3,23 @@
 import json
 import os.path
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote
 
 from ..about import NAME, VERSION
-from ..model import FileReport, Finding, Fix, Place, Report
+from ..model import FileReport, Finding, Fix, Place, Report, RuleInfo
 from .style import Style
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
 _LEVEL = {"error": "error", "warning": "warning", "info": "note"}
 
 
-class RuleDescription(Protocol):
-	"""What the tool section says about a rule."""
-
-	@property
-	def code(self) -> str: ...
-	@property
-	def name(self) -> str: ...
-	@property
-	def summary(self) -> str: ...
-	@property
-	def severities(self) -> Sequence[tuple[str, str]]: ...
-	@property
-	def page(self) -> str: ...
-
-
-def render_sarif(report: Report, style: Style, rules: Sequence[RuleDescription]) -> str:
+def render_sarif(report: Report, style: Style, rules: Sequence[RuleInfo]) -> str:
 	log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [_run(report, style, rules)]}
 	return json.dumps(log, indent=2) + "\n"
 
 
-def _run(report: Report, style: Style, rules: Sequence[RuleDescription]) -> dict[str, Any]:
+def _run(report: Report, style: Style, rules: Sequence[RuleInfo]) -> dict[str, Any]:
 	index = {rule.code: position for position, rule in enumerate(rules)}
 	results = [_result(finding, index, style) for file in report.files for finding in file.findings]
 	driver = {"name": NAME, "version": VERSION, "semanticVersion": VERSION, "rules": [_rule(rule) for rule in rules]}
@@ -48,7 +33,7 @@ def _run(report: Report, style: Style, rules: Sequence[RuleDescription]) -> dict
 	}
 
 
-def _rule(rule: RuleDescription) -> dict[str, Any]:
+def _rule(rule: RuleInfo) -> dict[str, Any]:
 	heaviest = rule.severities[0][0] if rule.severities else "warning"
 	return {
 		"id": rule.code,

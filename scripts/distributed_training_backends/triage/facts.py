@@ -10,8 +10,6 @@ from ..versions import InvalidReleaseError, parse
 from .fact_schema import Problem, check
 from .modules import unknown_targets
 
-LIBRARIES = Targets._fields
-
 
 class ModelFacts(NamedTuple):
 	"""A model: by name, by the content of its config.json, or by sizes."""
@@ -127,7 +125,7 @@ def read_facts(data: Mapping[str, Any]) -> tuple[Facts, list[Problem]]:
 	facts = Facts(
 		**groups,
 		**single,
-		versions=Targets(*(named.get(name, newest[name]) for name in LIBRARIES)),
+		versions=Targets(*(named.get(name, newest[name]) for name in Targets._fields)),
 		bitsandbytes=named.get("bitsandbytes"),
 		named_releases=tuple(named),
 	)
@@ -151,7 +149,7 @@ def _releases(given: object, bad: set[str]) -> tuple[dict[str, str], list[Proble
 	named: dict[str, str] = {}
 	wrong = []
 	for name, text in given.items() if isinstance(given, Mapping) else ():
-		if f"/versions/{name}" in bad or name not in (*LIBRARIES, "bitsandbytes"):
+		if f"/versions/{name}" in bad or name not in (*Targets._fields, "bitsandbytes"):
 			continue
 		try:
 			parse(text)
