@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
-from distributed_training_backends.triage.estimate import GIB, Estimate, Interval
+from distributed_training_backends.model_triage import Amount
+from distributed_training_backends.triage.estimate import GIB, Estimate
 from distributed_training_backends.triage.memory import estimate
 from distributed_training_backends.triage.shapes import Shape, shape_of
 from memory_rows import Measured
@@ -22,7 +23,7 @@ class Outcome(NamedTuple):
 	others: tuple[float, float]
 
 	@property
-	def interval(self) -> Interval:
+	def interval(self) -> Amount:
 		return matching(self.answer, self.measured.metric)
 
 	@property
@@ -34,7 +35,7 @@ class Outcome(NamedTuple):
 		return self.interval.low <= self.measured.size * GIB <= self.interval.high
 
 
-def matching(answer: Estimate, metric: str) -> Interval:
+def matching(answer: Estimate, metric: str) -> Amount:
 	return {"alloc": answer.allocated, "reserved": answer.reserved}.get(metric, answer.smi)
 
 

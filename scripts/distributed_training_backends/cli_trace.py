@@ -70,9 +70,9 @@ def traced(facts: Facts, setup: Setup, config: dict[str, Any], limit: float = TI
 
 def refused(facts: Facts, setup: Setup) -> str:
 	"""Why a run cannot be traced; empty if it can."""
-	if facts.task.kind == "inference":
+	if not facts.task.trains:
 		return "only training is traced"
-	if (setup.quantization or facts.task.quantization or "none") != "none":
+	if facts.task.quantized:
 		return "quantized weights cannot be traced: their kernels have no fake form"
 	if setup.backend not in ("single", "ddp", "fsdp2", "local_sgd") or max(setup.tp, setup.pp, setup.cp, setup.sp) > 1:
 		return f"{setup.backend} with these sizes cannot be traced; single, ddp and fsdp2 can"

@@ -6,7 +6,6 @@ from typing import Any, Literal, NamedTuple
 from .model import Targets
 
 Verdict = Literal["fits", "tight", "does_not_fit", "unknown"]
-VERDICTS: tuple[Verdict, ...] = ("fits", "tight", "unknown", "does_not_fit")
 
 
 class BadFactsError(ValueError):

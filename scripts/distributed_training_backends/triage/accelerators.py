@@ -23,7 +23,7 @@ class Accelerator(NamedTuple):
 	tflops: float
 	fp8_tflops: float | None
 	bf16: bool
-	capability: tuple[int, int] | None
+	capability: float | None
 	link: str
 	link_gb_per_s: float
 	source: str
@@ -37,9 +37,9 @@ class Slice(NamedTuple):
 	per_node: int
 
 
-def find(name: str) -> Accelerator | None:
+def find(name: str | None) -> Accelerator | None:
 	"""The accelerator of that name, however it is spelled: `A100-SXM4-80GB`, `NVIDIA A100 80GB`, `rtx4090`."""
-	return _by_name().get(_plain(name))
+	return _by_name().get(_plain(name)) if name else None
 
 
 def find_slice(name: str) -> Slice | None:
@@ -97,10 +97,9 @@ def _spellings(row: dict[str, Any]) -> Iterator[str]:
 
 
 def _made(row: dict[str, Any]) -> Accelerator:
-	major, _, minor = (row["capability"] or "").partition(".")
 	made = Accelerator(**{name: row[name] for name in Accelerator._fields})
 	return made._replace(
-		capability=(int(major), int(minor)) if major else None,
+		capability=float(row["capability"]) if row["capability"] else None,
 		link_gb_per_s=made.link_gb_per_s or default_link(made.link),
 		source=load_json(DATA)["sources"][made.source],
 	)

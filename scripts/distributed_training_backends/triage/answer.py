@@ -10,7 +10,7 @@ from .checking import flaw
 from .checkpoint import unpacked
 from .compatibility import POINTERS, Obstacle, comes_later, fact_behind, obstacles
 from .demands import demanded, impossible, in_words
-from .estimate import GIB
+from .estimate import FIT, GIB
 from .fact_schema import Problem
 from .facts import Facts, read_facts
 from .families import UnknownModelError
@@ -19,8 +19,6 @@ from .ranking import Pace, band, pace, simplicity
 from .setup import Setup
 from .variants import Fitted, fitted
 from .workload import with_sizes, work_of
-
-FIT = ("fits", "unknown", "tight", "does_not_fit")  # unknown: the GPU has room, and the node may have
 
 
 class Question(NamedTuple):

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 from ..versions import in_span
 from .coefficients import coefficient
-from .run import FSDP, REPLICATED, ZERO, Run
+from .run import REPLICATED, Run
+from .setup import FSDP, ZERO
 from .states import quantized_size
 
 

@@ -7,9 +7,9 @@ from ..versions import in_span
 from .compatibility import Obstacle, obstacles
 from .demands import has_them
 from .facts import Facts
-from .setup import Backend, Setup
+from .setup import FSDP, ZERO, Backend, Setup
 
-WISHES: dict[str, tuple[Backend, ...]] = {"fsdp": ("fsdp1", "fsdp2"), "deepspeed": ("zero1", "zero2", "zero3")}
+WISHES = {"fsdp": FSDP, "deepspeed": ZERO}
 SPLITS = (2, 4, 8)
 LONG_SPLITS = (2, 4, 8, 16, 32)
 STAGES = (1, 2, 4, 8, 16)
@@ -102,7 +102,7 @@ def fsdp1(world: int, facts: Facts) -> Iterator[Setup]:
 
 def zero(world: int, facts: Facts) -> Iterator[Setup]:
 	"""ZeRO by stage and offload; on one GPU only what offloads something."""
-	first, second, third = (Setup(name, shard=world) for name in WISHES["deepspeed"])
+	first, second, third = (Setup(name, shard=world) for name in ZERO)
 	if world > 1:
 		yield from (first, second, third)
 	yield second._replace(offload_optimizer="cpu")

@@ -14,7 +14,7 @@ def unpacked(facts: Facts) -> Identified:
 	"""The facts with the quantization of the checkpoint, or why it cannot be trained so."""
 	config = (facts.model.config or {}).get("quantization_config")
 	if not isinstance(config, Mapping):
-		return Identified(facts, (), ())
+		return Identified(facts)
 	task, packed = facts.task, packing(config)
 	if task.kind in (None, "full", "continued"):
 		rest = "write task.kind: qlora" if packed else "give the config.json of the checkpoint that is not quantized"
@@ -30,7 +30,7 @@ def unpacked(facts: Facts) -> Identified:
 	if task.kind == "lora":
 		made.append(Assumption("task.kind", "qlora", f"adapters on quantized weights, {why}"))
 		task = task._replace(kind="qlora")
-	return Identified(facts._replace(task=task), tuple(made), ())
+	return Identified(facts._replace(task=task), tuple(made))
 
 
 def packing(config: Mapping[str, Any]) -> str | None:

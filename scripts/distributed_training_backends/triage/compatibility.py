@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from ..model_triage import Addon
 from ..resources import load_json
 from ..versions import covers
 from .accelerators import find
@@ -50,26 +51,11 @@ def fact_behind(identifier: str) -> str:
 	return next((pointer for field, pointer in POINTERS.items() if field in row["when"]), "")
 
 
-class Remark(NamedTuple):
-	"""Something that the user of a setup has to know."""
-
-	text: str
-	source: str
-
-
-class Extra(NamedTuple):
-	"""Something that may be switched on, and whether that is possible here."""
-
-	name: str
-	possible: bool
-	text: str
-	source: str
-
-
-def cautions(facts: Facts, setup: Setup) -> Iterator[Remark]:
+def cautions(facts: Facts, setup: Setup) -> Iterator[str]:
+	"""What the user of a setup has to know."""
 	fields, data = fields_of(facts, setup), load_json(DATA)
 	rows = (row for row in (*data["later"], *data["cautions"]) if fits(fields, row))
-	return (Remark(row["text"].format_map(fields), row["source"]) for row in rows)
+	return (f"{row['text'].format_map(fields)} ({row['source']})" for row in rows)
 
 
 def comes_later(facts: Facts, setup: Setup) -> bool:
@@ -77,13 +63,13 @@ def comes_later(facts: Facts, setup: Setup) -> bool:
 	return any(fits(fields, row) for row in load_json(DATA)["later"])
 
 
-def addons(facts: Facts, setup: Setup) -> Iterator[Extra]:
+def addons(facts: Facts, setup: Setup) -> Iterator[Addon]:
 	fields = fields_of(facts, setup)
 	for row in load_json(DATA)["addons"]:
 		if fits(fields, row):
 			against = next((one for one in row.get("against", ()) if fits(fields, one)), None)
 			said = against or row
-			yield Extra(row["name"], against is None, said["text"].format_map(fields), said["source"])
+			yield Addon(row["name"], against is None, said["text"].format_map(fields), said["source"])
 
 
 def fits(fields: Fields, row: Fields) -> bool:
@@ -93,8 +79,7 @@ def fits(fields: Fields, row: Fields) -> bool:
 def fields_of(facts: Facts, setup: Setup) -> Fields:
 	"""Everything that a condition may ask about; None is unknown."""
 	hardware, model, batch = facts.hardware, facts.model, facts.batch
-	accelerator = find(hardware.gpu) if hardware.gpu else None
-	capability = accelerator.capability if accelerator else None
+	accelerator = find(hardware.gpu)
 	config = model.config or (named(model.name) if model.name else {})
 	return {
 		**{name: row["value"] for name, row in load_json("planner.json")["thresholds"].items()},
@@ -115,7 +100,7 @@ def fields_of(facts: Facts, setup: Setup) -> Fields:
 		"half_seq": batch.seq // 2 if batch.seq and batch.seq % 2 == 0 else 1,
 		"gpu": accelerator.name if accelerator else "accelerator",
 		"bf16": accelerator.bf16 if accelerator else None,
-		"capability": float(f"{capability[0]}.{capability[1]}") if capability else None,
+		"capability": accelerator.capability if accelerator else None,
 		"family": config.get("model_type"),
 		"sliding": slides(config),
 	}

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from .facts import Facts
-from .setup import Setup
+from .setup import FSDP, Setup
 
 TITLES = {
 	"single": "One process",
@@ -27,7 +27,7 @@ def name_of(setup: Setup) -> str:
 
 
 def name_parts(setup: Setup) -> Iterator[str]:
-	if setup.backend in ("fsdp1", "fsdp2"):
+	if setup.backend in FSDP:
 		yield from () if setup.reshard else ("no-reshard",)
 		yield from ("hybrid",) if setup.replicate > 1 else ()
 	for size in ("tp", "pp", "cp", "sp"):
@@ -57,7 +57,7 @@ def title_parts(setup: Setup) -> Iterator[str]:
 		yield f"secondary partition of {setup.hpz} (ZeRO++)"
 	if setup.comm_hook != "no":
 		yield f"gradients sent by the {setup.comm_hook} hook"
-	if setup.backend in ("fsdp1", "fsdp2") and setup.offload_params != "none":
+	if setup.backend in FSDP and setup.offload_params != "none":
 		yield "weights, gradients and optimizer in CPU memory"
 		return
 	for what, device in (("optimizer", setup.offload_optimizer), ("parameters", setup.offload_params)):
@@ -66,7 +66,7 @@ def title_parts(setup: Setup) -> Iterator[str]:
 
 
 def layout(setup: Setup) -> Iterator[str]:
-	if setup.backend in ("fsdp1", "fsdp2"):
+	if setup.backend in FSDP:
 		if setup.replicate > 1:
 			yield f"{setup.replicate} replicas sharded over {setup.shard} GPUs"
 		elif setup.shard > 1:

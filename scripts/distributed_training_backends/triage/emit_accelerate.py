@@ -8,7 +8,7 @@ from ..knowledge import accelerate as knowledge
 from ..sources.writing import block_lines
 from ..versions import in_span
 from .facts import Facts
-from .setup import Setup
+from .setup import FSDP, Setup
 
 REMARK = "dtb: ignore[FSD026] weights stay in the dtype they are loaded in: load fp32 for master weights"
 Config = dict[str, Any]
@@ -69,7 +69,7 @@ def distributed_type(facts: Facts, setup: Setup) -> str:
 def blocks(facts: Facts, setup: Setup) -> Iterator[tuple[str, Config]]:
 	if setup.backend in ZERO_STAGES:
 		yield "deepspeed_config", deepspeed_block(facts, setup)
-	if setup.backend in ("fsdp1", "fsdp2"):
+	if setup.backend in FSDP:
 		yield "fsdp_config", fsdp_block(facts, setup)
 	if setup.backend == "megatron":
 		yield "megatron_lm_config", megatron_block(facts, setup)
@@ -86,7 +86,7 @@ def deepspeed_block(facts: Facts, setup: Setup) -> Config:
 	block: Config = {"deepspeed_config_file": DEEPSPEED_FILE}
 	if (facts.hardware.nodes or 1) > 1:
 		block["deepspeed_multinode_launcher"] = "standard"
-	block["zero3_init_flag"] = setup.backend == "zero3" and setup.ram_efficient and facts.task.kind != "inference"
+	block["zero3_init_flag"] = setup.backend == "zero3" and setup.ram_efficient and facts.task.trains
 	return block
 
 
@@ -107,7 +107,7 @@ def fsdp_block(facts: Facts, setup: Setup) -> Config:
 		block["fsdp_sharding_strategy"] = strategy(facts, setup)
 		block["fsdp_sync_module_states"] = True
 		# PEFT's wrap policy keeps frozen and trained weights apart, which flat parameters need
-		block["fsdp_use_orig_params"] = facts.task.kind not in ("lora", "qlora")
+		block["fsdp_use_orig_params"] = not facts.task.adapts
 	known = knowledge.for_release(facts.versions.accelerate).options
 	return {name: value for name, value in sorted(block.items()) if name in known}
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from ..model_triage import Amount
 from .emit_accelerate import distributed_type
-from .estimate import GIB, Estimate, Interval
+from .estimate import GIB, Estimate
 from .facts import Facts
 from .run import BYTES, stored
 from .setup import Setup
@@ -28,7 +29,7 @@ def checks(facts: Facts, setup: Setup, estimate: Estimate) -> Iterator[str]:
 			'torch.cuda.memory_stats()["num_alloc_retries"] stays 0; if not, set '
 			"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 		)
-	if facts.task.kind != "inference":
+	if facts.task.trains:
 		yield "feed the longest batch first, and run one evaluation and one checkpoint: each has a peak of its own"
 		if setup.world > 1:
 			yield "compare the loss of 50 steps with a short run of the setup that you had before"
@@ -48,9 +49,9 @@ def sharding(facts: Facts, setup: Setup) -> Iterator[str]:
 		yield f"a parameter's to_local() holds about 1/{parts} of its elements: else nothing is sharded"
 	if setup.backend == "zero3":
 		yield "a parameter's ds_tensor is its share, and the parameter itself is empty between the steps"
-	if (facts.task.quantization or "none") != "none":
+	if facts.task.quantized:
 		yield "the 4-bit weights are sharded or replicated as meant: compare the memory after prepare() on each GPU"
 
 
-def span(amount: Interval) -> str:
+def span(amount: Amount) -> str:
 	return f"{amount.low / GIB:.0f} to {amount.high / GIB:.0f} GiB, most likely {amount.point / GIB:.1f}"

@@ -7,7 +7,7 @@ from ..versions import in_span
 from .emit_accelerate import ZERO_STAGES
 from .emit_plugins import accelerator_arguments, kwargs_handlers
 from .facts import Facts
-from .setup import Setup
+from .setup import FSDP, Setup
 
 DTYPES = {"bf16": Name("torch.bfloat16"), "fp16": Name("torch.float16"), "fp32": Name("torch.float32")}
 # By the name of the fact: (module, class, arguments). The learning rate is the user's to choose.
@@ -28,7 +28,6 @@ OPTIMIZERS = {
 }
 # The sections of references/parallelism-and-precision.md.
 PAGES = {"cp": "Context parallelism", "sp": "Sequence parallelism (Ulysses)"}
-ADAPTED = ("lora", "qlora")
 TRAINED = "trained = [parameter for parameter in model.parameters() if parameter.requires_grad]"
 
 
@@ -44,7 +43,7 @@ def script_code(facts: Facts, setup: Setup) -> str:
 
 def imports(facts: Facts, setup: Setup) -> Iterator[str]:
 	modules = {"torch"}
-	if facts.task.kind != "inference":
+	if facts.task.trains:
 		modules.add(OPTIMIZERS.get(facts.optimizer or "", ("torch",))[0])
 	yield from (f"import {name}" for name in sorted(modules))
 	yield "from accelerate import Accelerator" + (", LocalSGD" if setup.backend == "local_sgd" else "")
@@ -54,14 +53,14 @@ def imports(facts: Facts, setup: Setup) -> Iterator[str]:
 		yield f"from accelerate.utils import {', '.join(sorted(handlers))}"
 	if fused(facts, setup):
 		yield "from liger_kernel.transformers import AutoLigerKernelForCausalLM"
-	if facts.task.kind in ADAPTED:
+	if facts.task.adapts:
 		names = ["LoraConfig", "get_peft_model"]
 		names += ["prepare_model_for_kbit_training"] if prepared(facts, setup) else []
 		yield f"from peft import {', '.join(names)}"
 		if setup.backend == "fsdp1":
 			yield "from peft.utils.other import fsdp_auto_wrap_policy"
 	names = [] if fused(facts, setup) else ["AutoModelForCausalLM"]
-	names += ["BitsAndBytesConfig"] if quantized(facts) else []
+	names += ["BitsAndBytesConfig"] if facts.task.quantized else []
 	if names:
 		yield f"from transformers import {', '.join(names)}"
 	if setup.tp > 1 and new_tensor_parallel(facts):
@@ -80,10 +79,10 @@ def start(facts: Facts, setup: Setup) -> Iterator[str]:
 def loading(facts: Facts, setup: Setup) -> Iterator[str]:
 	arguments: dict[str, object] = {dtype_name(facts): DTYPES[facts.weights or "bf16"]}
 	arguments["attn_implementation"] = facts.attention or "sdpa"
-	if quantized(facts):
+	if facts.task.quantized:
 		yield from quantization(facts, setup)
 		arguments["quantization_config"] = Name("quantization")
-		if setup.backend not in ("fsdp1", "fsdp2"):
+		if setup.backend not in FSDP:
 			arguments["device_map"] = Name('{"": accelerator.local_process_index}')
 	if setup.tp > 1 and setup.backend != "megatron":
 		arguments |= split_while_loading(facts, setup)
@@ -100,7 +99,7 @@ def quantization(facts: Facts, setup: Setup) -> Iterator[str]:
 	arguments["bnb_4bit_compute_dtype"] = DTYPES["fp16" if facts.precision == "fp16" else "bf16"]
 	if facts.task.quantization == "nf4_double":
 		arguments["bnb_4bit_use_double_quant"] = True
-	if setup.backend in ("fsdp1", "fsdp2"):
+	if setup.backend in FSDP:
 		arguments["bnb_4bit_quant_storage"] = DTYPES[facts.weights or "bf16"]
 	yield from call("quantization = BitsAndBytesConfig", arguments).split("\n")
 
@@ -114,7 +113,7 @@ def split_while_loading(facts: Facts, setup: Setup) -> dict[str, object]:
 def adapters(facts: Facts, setup: Setup) -> Iterator[str]:
 	"""LoRA, and for FSDP1 a policy that keeps trained and frozen weights in groups of their own."""
 	task = facts.task
-	if task.kind not in ADAPTED:
+	if not task.adapts:
 		return
 	if prepared(facts, setup):
 		yield "model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)"
@@ -133,34 +132,33 @@ def adapters(facts: Facts, setup: Setup) -> Iterator[str]:
 
 
 def after_loading(facts: Facts, setup: Setup) -> Iterator[str]:
-	if facts.task.kind == "inference":
+	if not facts.task.trains:
 		yield "model.eval()"
 		return
 	yield "model.config.use_cache = False"
 	if setup.checkpointing == "full" and setup.checkpointed_by == "model" and setup.backend != "megatron":
 		yield 'model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})'
-		if facts.task.kind in ADAPTED:
+		if facts.task.adapts:
 			yield "model.enable_input_require_grads()"
 
 
 def optimizer(facts: Facts, setup: Setup) -> Iterator[str]:
 	"""The optimizer over what is trained; under ZeRO with offload Accelerate makes a DeepSpeedCPUAdam of it."""
-	if facts.task.kind == "inference":
+	if not facts.task.trains:
 		return
 	module, name, arguments = OPTIMIZERS.get(facts.optimizer or "", OPTIMIZERS["adamw_torch"])
-	adapted = facts.task.kind in ADAPTED
-	if adapted:
+	if facts.task.adapts:
 		yield TRAINED
-	if setup.backend == "fsdp1" and adapted:
-		yield "model = accelerator.prepare(model)  # flat parameters are made here, so the optimizer comes after"
-		yield TRAINED
-	yield f"optimizer = {module}.{name}({'trained' if adapted else 'model.parameters()'}, {arguments})"
+		if setup.backend == "fsdp1":
+			yield "model = accelerator.prepare(model)  # flat parameters are made here, so the optimizer comes after"
+			yield TRAINED
+	yield f"optimizer = {module}.{name}({'trained' if facts.task.adapts else 'model.parameters()'}, {arguments})"
 
 
 def preparing(facts: Facts, setup: Setup) -> Iterator[str]:
-	if facts.task.kind == "inference":
+	if not facts.task.trains:
 		yield "model, loader = accelerator.prepare(model, loader)"
-	elif setup.backend == "fsdp1" and facts.task.kind in ADAPTED:
+	elif setup.backend == "fsdp1" and facts.task.adapts:
 		yield "optimizer, loader, scheduler = accelerator.prepare(optimizer, loader, scheduler)"
 	else:
 		yield "model, optimizer, loader, scheduler = accelerator.prepare(model, optimizer, loader, scheduler)"
@@ -173,7 +171,7 @@ def loop(facts: Facts, setup: Setup) -> Iterator[str]:
 	if page:
 		yield f"# The loop differs for this backend: references/parallelism-and-precision.md, {page}."
 		return
-	if facts.task.kind == "inference":
+	if not facts.task.trains:
 		yield "with torch.inference_mode():"
 		yield "    for batch in loader:"
 		yield "        logits = model(**batch).logits"
@@ -199,16 +197,12 @@ def steps(setup: Setup) -> Iterator[str]:
 
 def fused(facts: Facts, setup: Setup) -> bool:
 	chosen = facts.loss == "fused_linear" if setup.fused_loss is None else setup.fused_loss
-	return chosen and facts.task.kind != "inference" and setup.backend not in ("megatron", "xla")
-
-
-def quantized(facts: Facts) -> bool:
-	return (facts.task.quantization or "none") != "none"
+	return chosen and facts.task.trains and setup.backend not in ("megatron", "xla")
 
 
 def prepared(facts: Facts, setup: Setup) -> bool:
 	"""Tell whether norms and head go to fp32 first: not under FSDP, whose groups want one dtype."""
-	return bool(facts.task.kbit_preparation) and quantized(facts) and setup.backend not in ("fsdp1", "fsdp2")
+	return bool(facts.task.kbit_preparation) and facts.task.quantized and setup.backend not in FSDP
 
 
 def dtype_name(facts: Facts) -> str:

@@ -2,17 +2,11 @@
 
 from typing import Literal, NamedTuple
 
-Verdict = Literal["fits", "tight", "does_not_fit", "unknown"]
+from ..model_triage import Amount, Verdict
+
 PhaseName = Literal["load", "forward", "backward", "step"]
+FIT: tuple[Verdict, ...] = ("fits", "unknown", "tight", "does_not_fit")  # unknown: the GPU has room, the node may have
 GIB = 1024**3
-
-
-class Interval(NamedTuple):
-	"""An amount that is not known better than this."""
-
-	low: float
-	point: float
-	high: float
 
 
 class Part(NamedTuple):
@@ -40,10 +34,10 @@ class Estimate(NamedTuple):
 
 	phases: tuple[Phase, ...]
 	peak: PhaseName
-	allocated: Interval
-	reserved: Interval
-	smi: Interval
-	cpu_ram: Interval
+	allocated: Amount
+	reserved: Amount
+	smi: Amount
+	cpu_ram: Amount
 	verdict: Verdict
 	cpu_verdict: Verdict
 	sentences: tuple[str, ...]

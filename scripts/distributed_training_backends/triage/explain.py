@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
+from ..model_triage import Verdict
 from ..versions import in_span
-from .estimate import GIB, Phase, Verdict
+from .estimate import GIB, Phase
 from .phases import Pieces
-from .run import Run
+from .run import MIXED, Run
 from .states import keeps_inputs_of_quantized, offloads_silently
 
 PHASES = {
@@ -40,8 +41,8 @@ def sentences_of(pieces: Pieces, worst: Phase, verdict: Verdict) -> Iterator[str
 def release_facts(run: Run) -> Iterator[str]:
 	facts, setup = run.facts, run.setup
 	release = facts.versions.accelerate
-	mixed = facts.precision in ("bf16", "fp16", "fp8")
-	if setup.backend == "fsdp2" and mixed and facts.weights != "fp32" and facts.task.kind != "inference":
+	mixed = facts.precision in MIXED
+	if setup.backend == "fsdp2" and mixed and facts.weights != "fp32" and facts.task.trains:
 		if in_span(release, "1.13.0", "1.13.0"):
 			yield (
 				"Accelerate 1.13.0 means to keep fp32 weights under FSDP2 and does not: half the memory, and updates "

@@ -40,6 +40,18 @@ class TaskFacts(NamedTuple):
 	quantization: str | None = None
 	kbit_preparation: bool | None = None
 
+	@property
+	def trains(self) -> bool:
+		return self.kind != "inference"
+
+	@property
+	def adapts(self) -> bool:
+		return self.kind in ("lora", "qlora")
+
+	@property
+	def quantized(self) -> bool:
+		return self.quantization not in (None, "none")
+
 
 class BatchFacts(NamedTuple):
 	"""Tokens in a sequence, sequences per GPU and pass, passes per step, sequences per step on all GPUs."""
@@ -165,7 +177,7 @@ def contradictions(facts: Facts) -> Iterator[Problem]:
 	task = facts.task
 	if task.kind in ("full", "continued", "inference") and task.lora_rank is not None:
 		yield Problem("/task/lora_rank", f"task.kind is {task.kind}, which has no adapters; write lora or qlora")
-	if task.kind in ("full", "continued", "lora") and task.quantization not in (None, "none"):
+	if task.kind in ("full", "continued", "lora") and task.quantized:
 		said = f"quantized weights cannot be trained (task.kind is {task.kind}); write qlora, or quantization: none"
 		yield Problem("/task/quantization", said)
 	if task.kind == "qlora" and task.quantization == "none":

@@ -16,8 +16,8 @@ class Identified(NamedTuple):
 	"""Facts with what the accelerator's name adds, what was assumed on the way, and what contradicts it."""
 
 	facts: Facts
-	assumptions: tuple[Assumption, ...]
-	problems: tuple[Problem, ...]
+	assumptions: tuple[Assumption, ...] = ()
+	problems: tuple[Problem, ...] = ()
 
 
 def identified(facts: Facts) -> Identified:
@@ -31,12 +31,11 @@ def identified(facts: Facts) -> Identified:
 def looked_up(facts: Facts) -> Identified:
 	hardware = facts.hardware
 	if hardware.gpu is None:
-		return Identified(facts._replace(hardware=with_host_memory(hardware)), (), ())
+		return Identified(facts._replace(hardware=with_host_memory(hardware)))
 	part = find_slice(hardware.gpu)
 	found = part.accelerator if part else find(hardware.gpu)
 	if found is None:
-		problems = () if hardware.gpu_memory_gib else (unknown(hardware.gpu),)
-		return Identified(facts, (), problems)
+		return Identified(facts, problems=() if hardware.gpu_memory_gib else (unknown(hardware.gpu),))
 	problems = (*against(hardware, found), *(against_slice(hardware, part) if part else ()))
 	filled = facts._replace(
 		hardware=hardware._replace(

@@ -3,9 +3,10 @@
 from math import sqrt
 from typing import Any
 
+from ..model_triage import Amount, Verdict
 from ..resources import load_json
 from .allocator import Points, context_bytes
-from .estimate import GIB, Interval, Phase, Verdict
+from .estimate import GIB, Phase
 from .run import Run
 
 
@@ -24,7 +25,7 @@ def width_of(phase: Phase, run: Run) -> float:
 	return float(known["scale"] * sqrt(relative**2 + known["base"] ** 2 + known["backends"][run.setup.backend] ** 2))
 
 
-def around(point: float, width: float, inside: Interval | None = None) -> Interval:
+def around(point: float, width: float, inside: Amount | None = None) -> Amount:
 	"""An interval around a point; what is reserved errs by what it adds to what is allocated, too.
 
 	It may end above what a GPU has: so much would be wanted then.
@@ -33,7 +34,7 @@ def around(point: float, width: float, inside: Interval | None = None) -> Interv
 	if inside is not None and point > inside.point:
 		extra = (point - inside.point) * float(spreads()["allocator"])
 		low, high = max(inside.low, low - extra), high + extra
-	return Interval(low, point, high)
+	return Amount(low, point, high)
 
 
 def needed(points: Points, run: Run) -> float:
@@ -57,7 +58,7 @@ def verdict_of(need: float, capacity_gib: float | None, phase: str) -> Verdict:
 	return "tight" if share <= most else "does_not_fit"
 
 
-def cpu_verdict_of(need: Interval, capacity_gib: float | None) -> Verdict:
+def cpu_verdict_of(need: Amount, capacity_gib: float | None) -> Verdict:
 	if not capacity_gib:
 		return "unknown"
 	if need.high <= capacity_gib * GIB:

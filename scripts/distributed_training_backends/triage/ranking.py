@@ -7,7 +7,7 @@ from math import floor, log
 from typing import NamedTuple
 
 from ..resources import load_json
-from .accelerators import Accelerator, default_link, find
+from .accelerators import default_link, find
 from .facts import Facts
 from .setup import Setup
 from .workload import Work
@@ -69,15 +69,11 @@ def computing(facts: Facts, setup: Setup, work: Work, tokens: float, passes: int
 	seconds = tokens * operations(facts, setup, work) / rate * (1 + threshold("tokens_half") / max(width, 1.0))
 	seconds += threshold("layer_overhead_us") * 1e-6 * work.layers / setup.pp * passes
 	seconds *= 1.0 + (setup.pp - 1) / passes  # pipeline stages wait for the first micro batch
-	if quantized(facts, setup):
+	if facts.task.quantized:
 		# weights are made whole in the forward and backward pass, and once more where activations are recomputed
 		again = 3 if setup.checkpointing == "full" else 2
 		seconds += threshold("dequantization_s_per_billion") * work.params / GIGA * again * passes
 	return seconds * slowdown(facts, setup)
-
-
-def quantized(facts: Facts, setup: Setup) -> bool:
-	return (setup.quantization or facts.task.quantization or "none") != "none"
 
 
 def slowdown(facts: Facts, setup: Setup) -> float:
@@ -93,10 +89,9 @@ def slowdown(facts: Facts, setup: Setup) -> float:
 
 def operations(facts: Facts, setup: Setup, work: Work) -> float:
 	"""Floating-point operations for a token: forward 2, backward 4 a parameter, 2 where weights are frozen."""
-	kind = facts.task.kind
 	attention = 2.0 * (facts.batch.seq or 1) * work.hidden * work.layers  # causal: half of 4·s·h
 	forward = 2.0 * work.active + attention
-	if kind == "inference":
+	if not facts.task.trains:
 		return forward
 	backward = forward + 2.0 * min(work.trained, work.active) + attention
 	again = {"full": threshold("full_recompute"), "selective": threshold("selective_recompute")}
@@ -104,7 +99,7 @@ def operations(facts: Facts, setup: Setup, work: Work) -> float:
 
 
 def peak(facts: Facts, setup: Setup) -> float:
-	gpu = accelerator(facts)
+	gpu = find(facts.hardware.gpu)
 	rate: float = 1e12 * (gpu.tflops if gpu else load_json("planner.json")["assumed_tflops"]["value"])
 	if facts.precision == "fp32":
 		rate /= 2  # tf32, where there is such a thing
@@ -121,7 +116,7 @@ def traffic(facts: Facts, setup: Setup, work: Work, passes: int) -> Traffic:
 
 def gradients(facts: Facts, setup: Setup, work: Work, passes: int) -> Traffic:
 	"""Sums of gradients: twice their volume to all, once to the shard that keeps them."""
-	if facts.task.kind == "inference" or setup.world == 1:
+	if not facts.task.trains or setup.world == 1:
 		return Traffic()
 	size = work.trained * gradient_bytes(facts, setup) / (setup.tp * setup.pp)
 	if setup.backend == "local_sgd":
@@ -151,8 +146,8 @@ def gathered(facts: Facts, setup: Setup, work: Work, passes: int) -> Traffic:
 	size = work.params * work.weight_bytes / (setup.tp * setup.pp)
 	if setup.backend in ("zero1", "zero2", "megatron"):
 		trained = 2.0 * work.trained / (setup.tp * setup.pp)
-		return spread(facts, setup, trained) if facts.task.kind != "inference" else Traffic()
-	backward = 0 if facts.task.kind == "inference" or not setup.reshard else 1
+		return spread(facts, setup, trained) if facts.task.trains else Traffic()
+	backward = int(facts.task.trains and setup.reshard)
 	if setup.hpz > 1:
 		forward = spread(facts, setup, size * passes)
 		return Traffic(forward.link + size * passes * backward, forward.network, 0.0)
@@ -196,7 +191,7 @@ def communicating(facts: Facts, sent: Traffic, compute: float) -> float:
 
 def link_rate(facts: Facts) -> float:
 	"""Bytes a second between the GPUs of a node."""
-	gpu, kind = accelerator(facts), facts.hardware.intra
+	gpu, kind = find(facts.hardware.gpu), facts.hardware.intra
 	fast = gpu is not None and (kind is None or kind == gpu.link)
 	speed = gpu.link_gb_per_s if gpu is not None and fast else default_link(kind or "pcie")
 	return speed * GIGA * threshold("link_efficiency")
@@ -245,7 +240,3 @@ def simplicity(setup: Setup) -> int:
 
 def band(best: float, speed: float) -> int:
 	return floor(log(best / speed) / log(1 + threshold("equal_speed"))) if speed > 0 else 10**6
-
-
-def accelerator(facts: Facts) -> Accelerator | None:
-	return find(facts.hardware.gpu) if facts.hardware.gpu else None

@@ -1,21 +1,10 @@
 """The answer as a report: candidates with files, what is out, what was assumed and what would change it."""
 
+from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
-from ..model_triage import (
-	Addon,
-	Amount,
-	Assumed,
-	Candidate,
-	Component,
-	Memory,
-	Removed,
-	Speed,
-	TriageReport,
-	Verdict,
-	unit_of,
-)
+from ..model_triage import Amount, Assumed, Candidate, Component, Memory, Removed, Speed, TriageReport, Verdict, unit_of
 from .advice import advice
 from .answer import Answer, Out, Question, Ranked
 from .compatibility import Obstacle, addons, cautions
@@ -23,13 +12,12 @@ from .describe import choices, dtype_choice, name_of, title_of
 from .effects import WORDS, effects
 from .emit import files
 from .emit_checks import checks
-from .estimate import GIB, Estimate, Interval
+from .estimate import GIB, Estimate
 from .facts import GROUPS, Facts
 from .ranking import simplicity
 from .variants import largest_micro_batch
 
 MAY_WORK = "The estimate is more than it has; may work, because estimates err to both sides."
-VERDICTS: dict[str, Verdict] = {"fits": "fits", "tight": "tight", "unknown": "unknown", "does_not_fit": "does_not_fit"}
 
 
 def report(asked: Question, found: Answer, offered: int, names: Container[str] = ()) -> TriageReport:
@@ -71,14 +59,14 @@ def candidate(asked: Facts, rank: int, one: Ranked, fastest: float, with_files: 
 		name=name_of(setup),
 		title=title_of(setup),
 		rank=rank,
-		verdict=VERDICTS[one.made.verdict],
+		verdict=one.made.verdict,
 		memory=memory(facts, estimate),
 		speed=speed(one, fastest),
 		simplicity=simplicity(setup),
 		choices=(*choices(facts, setup), *dtype_choice(asked, facts)),
-		cautions=tuple(f"{remark.text} ({remark.source})" for remark in cautions(facts, setup)),
+		cautions=tuple(cautions(facts, setup)),
 		largest_micro_batch=largest_micro_batch(one.made) if with_files else 0,
-		addons=tuple(Addon(*extra) for extra in addons(facts, setup)) if with_files else (),
+		addons=tuple(addons(facts, setup)) if with_files else (),
 		files=tuple(files(facts, setup)) if with_files else (),
 		checks=tuple(checks(facts, setup, estimate)) if with_files else (),
 	)
@@ -95,7 +83,7 @@ def memory(facts: Facts, estimate: Estimate) -> Memory:
 		components=tuple(Component(part.name, gib(part.size)) for part in at_peak.parts if part.size > 0),
 		cpu_ram=amount(estimate.cpu_ram),
 		cpu_capacity=facts.hardware.cpu_ram_gib or 0.0,
-		cpu_verdict=VERDICTS[estimate.cpu_verdict],
+		cpu_verdict=estimate.cpu_verdict,
 		sentences=(*beyond(facts, estimate), *estimate.sentences),
 	)
 
@@ -106,8 +94,8 @@ def beyond(facts: Facts, estimate: Estimate) -> Iterator[str]:
 		yield MAY_WORK
 
 
-def amount(interval: Interval) -> Amount:
-	return Amount(gib(interval.low), gib(interval.point), gib(interval.high))
+def amount(size: Amount) -> Amount:
+	return Amount(*map(gib, size))
 
 
 def gib(size: float) -> float:
@@ -156,8 +144,13 @@ def summary(facts: Facts, made: Sequence[Candidate], out: Sequence[Out]) -> str:
 	if not made:
 		return "Nothing is left: every combination is out for these facts."
 	best = made[0]
-	counts = {verdict: sum(one.verdict == verdict for one in made) for verdict in VERDICTS}
-	words = {"fits": "fit", "tight": "are tight", "unknown": "may fit", "does_not_fit": "do not fit"}
+	counts = Counter(one.verdict for one in made)
+	words: dict[Verdict, str] = {
+		"fits": "fit",
+		"tight": "are tight",
+		"unknown": "may fit",
+		"does_not_fit": "do not fit",
+	}
 	rest = [f"{n} {WORDS[verdict] if n == 1 else word}" for verdict, word in words.items() if (n := counts[verdict])]
 	tail = f"Of {len(made)} possible setups {', '.join(rest)}; {len(out)} combinations are out."
 	amounts = f"{best.memory.smi.point:.1f} GiB ({best.memory.smi.low:.0f} to {best.memory.smi.high:.0f})"

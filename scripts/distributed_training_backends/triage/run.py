@@ -6,12 +6,10 @@ from ..resources import load_json
 from ..versions import covers
 from .adapters import adapter_params
 from .facts import Facts
-from .setup import Setup
+from .setup import FSDP, ZERO, Setup
 from .shapes import Shape
 
 BYTES = {"fp32": 4, "fp16": 2, "bf16": 2}
-FSDP = ("fsdp1", "fsdp2")
-ZERO = ("zero1", "zero2", "zero3")
 # Backends whose every rank holds all parameters.
 REPLICATED = ("single", "ddp", "gaudi", "cpu", "local_sgd", "xla")
 MIXED = ("bf16", "fp16", "fp8")
@@ -48,11 +46,11 @@ class Run(NamedTuple):
 
 	@property
 	def adapted(self) -> bool:
-		return adapts(self.facts)
+		return self.facts.task.adapts
 
 	@property
 	def trains(self) -> bool:
-		return self.facts.task.kind != "inference"
+		return self.facts.task.trains
 
 	@property
 	def layers(self) -> float:
@@ -60,7 +58,7 @@ class Run(NamedTuple):
 
 
 def resolved(facts: Facts, setup: Setup, shape: Shape) -> Run:
-	quantization = setup.quantization or facts.task.quantization or "none"
+	quantization = facts.task.quantization or "none"
 	micro = setup.micro_batch or facts.batch.micro_batch or 1
 	sequence = facts.batch.seq or 1
 	model_parallel = setup.tp * setup.pp
@@ -79,7 +77,7 @@ def resolved(facts: Facts, setup: Setup, shape: Shape) -> Run:
 		compute=4 if facts.precision == "fp32" else 2,
 		kept=kept,
 		frozen=frozen,
-		autocast=kept == 4 and facts.precision in MIXED and setup.backend in REPLICATED and not adapts(facts),
+		autocast=kept == 4 and facts.precision in MIXED and setup.backend in REPLICATED and not facts.task.adapts,
 		checkpointing=setup.checkpointing or facts.checkpointing or "none",
 		loss="fused_linear" if setup.fused_loss else (facts.loss or "transformers"),
 		optimizer=facts.optimizer or "adamw_torch",
@@ -90,14 +88,10 @@ def resolved(facts: Facts, setup: Setup, shape: Shape) -> Run:
 	)
 
 
-def adapts(facts: Facts) -> bool:
-	return facts.task.kind in ("lora", "qlora")
-
-
 def trained(facts: Facts, shape: Shape) -> tuple[int, int]:
-	if adapts(facts):
+	if facts.task.adapts:
 		return adapter_params(shape, facts.task.lora_targets or (), facts.task.lora_rank or 1), shape.params
-	return (0, shape.params) if facts.task.kind == "inference" else (shape.params, 0)
+	return (shape.params, 0) if facts.task.trains else (0, shape.params)
 
 
 def shards(setup: Setup) -> int:
@@ -120,7 +114,7 @@ def stored(facts: Facts, setup: Setup) -> tuple[int, int]:
 			kept = 4 if fact["trainable"] else kept
 			frozen = 4 if fact["frozen"] and facts.task.kind != "qlora" else frozen
 	# PEFT keeps adapters in fp32 whatever the dtype of the model
-	return (4 if adapts(facts) else kept), frozen
+	return (4 if facts.task.adapts else kept), frozen
 
 
 def upcasts() -> list[dict[str, Any]]:

@@ -6,6 +6,8 @@ from typing import Literal, NamedTuple
 Backend = Literal[
 	"single", "ddp", "fsdp1", "fsdp2", "zero1", "zero2", "zero3", "megatron", "xla", "gaudi", "cpu", "local_sgd"
 ]
+FSDP: tuple[Backend, ...] = ("fsdp1", "fsdp2")
+ZERO: tuple[Backend, ...] = ("zero1", "zero2", "zero3")
 Checkpointing = Literal["none", "selective", "full"]
 Offload = Literal["none", "cpu", "nvme"]
 
@@ -35,7 +37,6 @@ class Setup(NamedTuple):
 	checkpointed_by: Literal["model", "backend"] = "model"
 	fused_loss: bool | None = None
 	compile: bool | None = None
-	quantization: str | None = None
 	fp8: bool | None = None
 	comm_hook: Literal["no", "fp16", "bf16", "power_sgd", "batched_power_sgd"] = "no"
 	micro_batch: int | None = None

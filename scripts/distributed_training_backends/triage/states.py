@@ -4,7 +4,8 @@ from typing import Any, NamedTuple
 
 from ..resources import load_json
 from ..versions import in_span
-from .run import FSDP, REPLICATED, ZERO, Run
+from .run import REPLICATED, Run
+from .setup import FSDP, ZERO
 
 
 class States(NamedTuple):

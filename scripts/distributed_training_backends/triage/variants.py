@@ -3,12 +3,13 @@
 from collections.abc import Container, Iterator
 from typing import NamedTuple, get_args
 
-from .estimate import Estimate
+from ..model_triage import Verdict
+from .estimate import FIT, Estimate
 from .facts import Facts
 from .memory import estimate
 from .ranking import threshold
-from .run import REPLICATED
-from .setup import Checkpointing, Setup
+from .run import MIXED, REPLICATED
+from .setup import FSDP, Checkpointing, Setup
 
 MOST_MICRO_BATCH = 64
 
@@ -21,13 +22,13 @@ class Fitted(NamedTuple):
 	estimate: Estimate
 
 	@property
-	def verdict(self) -> str:
+	def verdict(self) -> Verdict:
 		"""About the GPU and the memory of the CPU. That nobody said how much of it there is counts for offload only."""
 		offloads = {self.setup.offload_optimizer, self.setup.offload_params} != {"none"}
 		host = self.estimate.cpu_verdict
 		if host == "unknown" and not offloads:
 			return self.estimate.verdict
-		return max(self.estimate.verdict, host, key=("fits", "unknown", "tight", "does_not_fit").index)
+		return max(self.estimate.verdict, host, key=FIT.index)
 
 
 def fitted(facts: Facts, setup: Setup, told: Container[str]) -> Fitted:
@@ -50,7 +51,7 @@ def variants(facts: Facts, setup: Setup, told: Container[str]) -> Iterator[Setup
 
 
 def checkpointings(facts: Facts, setup: Setup) -> tuple[Checkpointing, ...]:
-	if facts.task.kind == "inference":
+	if not facts.task.trains:
 		return ("none",)
 	if facts.checkpointing is not None:
 		return tuple(kind for kind in get_args(Checkpointing) if kind == facts.checkpointing)
@@ -60,7 +61,7 @@ def checkpointings(facts: Facts, setup: Setup) -> tuple[Checkpointing, ...]:
 def losses(facts: Facts, setup: Setup, told: Container[str]) -> tuple[bool | None, ...]:
 	"""Whether the loss may change: where the vocabulary is large, and nobody said which one."""
 	large = (facts.model.vocab or 0) >= threshold("fused_loss_vocabulary")
-	free = "loss" not in told and facts.task.kind != "inference" and setup.backend not in ("megatron", "xla")
+	free = "loss" not in told and facts.task.trains and setup.backend not in ("megatron", "xla")
 	return (None, True) if large and free else (None,)
 
 
@@ -69,9 +70,9 @@ def settled(facts: Facts, setup: Setup, told: Container[str]) -> Facts:
 
 	Under FSDP 4-bit models are not prepared, because its groups want one dtype.
 	"""
-	if setup.backend in ("fsdp1", "fsdp2") and facts.task.kbit_preparation:
+	if setup.backend in FSDP and facts.task.kbit_preparation:
 		facts = facts._replace(task=facts.task._replace(kbit_preparation=False))
-	mixed = facts.task.kind in ("full", "continued") and facts.precision in ("bf16", "fp16", "fp8")
+	mixed = facts.task.kind in ("full", "continued") and facts.precision in MIXED
 	# backends that replicate leave weights in the dtype they are loaded in, the others keep fp32 ones to step on
 	if mixed and setup.backend in REPLICATED and "weights" not in told:
 		facts = facts._replace(weights="fp32")
