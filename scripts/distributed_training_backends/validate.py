@@ -100,10 +100,10 @@ def unit_findings(unit: Unit, options: Options, beside: Sequence[Document] = ())
 	else:
 		inputs = lone_inputs(document)
 	if document.kind == "trainer":
-		from .flow.trainer import deepspeed_of, file_named, unfolded  # with it comes what the Trainer reads
+		from .flow.trainer import Arguments, deepspeed_of, file_named, unfolded  # with it comes what the Trainer reads
 
 		document = unfolded(document)
-		inputs = lone_inputs(document)
+		inputs = {"trainer": Arguments(document, targets), "lone": document}
 		inputs["deepspeed"] = deepspeed_of(document, companion, targets, context)
 		inputs["absent_file"] = None if companion else file_named(document)
 		if any(one.kind in ("accelerate", "launch") for one in beside):

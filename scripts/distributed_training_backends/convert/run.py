@@ -8,12 +8,11 @@ from ..model_convert import TARGETS, BadConversionError, ConvertReport, Note, or
 from ..sources.document import Document
 from ..validate import Options
 from . import from_launch
-from .backends import to_deepspeed, to_fsdp
+from .backends import to_deepspeed, to_fsdp, to_fsdp2
 from .draft import fresh, reread, written
 from .flags import to_flags
 from .from_trainer import DEEPSPEED_FILE, Hub
 from .from_trainer import hub_of as of_trainer
-from .fsdp2 import to_fsdp2
 from .python_code import to_python
 from .source import Run
 from .trainer import to_trainer

@@ -10,9 +10,8 @@ from ..model_effective import Effective, Setting
 from ..sources.document import Document
 from .command import command_line
 from .effective_run import MOST, Run, arguments, calls_of, variables_given
-from .effective_start import start
+from .effective_start import start, variables
 from .effective_trainer import finished, trained, trainer_of
-from .effective_variables import variables
 from .effective_worker import worker
 from .launch import launch_of
 

@@ -90,12 +90,9 @@ def launch_inputs(launch: Launch | None, config: Document | None, both: bool) ->
 
 
 def lone_inputs(document: Document) -> dict[str, Any]:
-	"""The inputs of a lone file: fsdp_file, parallelism_file, fp8_file, quantization or trainer; and lone for any."""
-	names = {
-		"fsdp": "fsdp_file",
-		"parallelism": "parallelism_file",
-		"fp8": "fp8_file",
-		"quantization": "quantization",
-		"trainer": "trainer",
-	}
-	return {names[document.kind]: document, "lone": document}
+	"""The inputs of a lone file: fsdp_file, parallelism_file, fp8_file or quantization; and lone for any.
+
+	A file of TrainingArguments is `trainer`, in the hands of the Trainer (flow/trainer.py).
+	"""
+	name = "quantization" if document.kind == "quantization" else f"{document.kind}_file"
+	return {name: document, "lone": document}

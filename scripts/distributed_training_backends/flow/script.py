@@ -19,7 +19,7 @@ from ..sources.document import OPEN, At, Document, Node
 from ..sources.python_values import Made, Symbol
 from .effective import run_of
 from .effective_run import Run, arguments
-from .effective_variables import variables
+from .effective_start import variables
 from .launch import Launch
 
 DATA = "python_calls.json"

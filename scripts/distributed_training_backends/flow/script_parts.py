@@ -15,7 +15,7 @@ from ..sources.partly import Partly
 from ..sources.python_values import Made, Symbol
 from .inputs import DeepSpeedFile
 from .script import Call, Script
-from .trainer import deepspeed_of, unfolded
+from .trainer import Arguments, deepspeed_of, unfolded
 
 # Rules about single settings, which what is open beside them does not touch.
 SINGLE = frozenset(f"TRN0{number}" for number in (10, 14, 20, 21, 22)) | frozenset(
@@ -56,7 +56,7 @@ def trainer_parts(call: Call, targets: Targets, context: Context) -> Iterator[Pa
 		left_out = (*left_out, "TRN036")
 	for single in (True, False):
 		part = part_of(call, base, "trainer", single, call.open or derived)
-		inputs: dict[str, Any] = {"trainer": part}
+		inputs: dict[str, Any] = {"trainer": Arguments(part, targets)}
 		if isinstance(dict.get(part.data, "deepspeed"), dict):
 			with suppress(OpenValueError):
 				settings = part.part("deepspeed", kind="deepspeed")

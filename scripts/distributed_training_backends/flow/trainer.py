@@ -4,7 +4,7 @@ The Trainer compares it with the arguments beside it, so they are part of what i
 5.24.0, integrations/deepspeed.py, `HfTrainerDeepSpeedConfig.trainer_config_process`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -13,6 +13,7 @@ from ..model import Context, Targets
 from ..sources.document import Document
 from ..sources.json_source import parse_json
 from ..sources.limits import MAX_DIGITS, LimitError
+from ..versions import covers
 from .inputs import DeepSpeedFile
 
 # Compared as they are; warm-up and total steps depend on the length of the training.
@@ -27,6 +28,26 @@ PLAIN = (
 # mappings that may be given as texts of JSON: training_args.py, `_VALID_DICT_FIELDS`
 AS_TEXT = ("accelerator_config", "deepspeed", "fsdp_config")
 PRECISIONS = ("fp16", "bf16")
+
+
+class Arguments:
+	"""TrainingArguments as a file or a call gives them, and what the release of Transformers knows of them."""
+
+	def __init__(self, document: Document, targets: Targets) -> None:
+		self.document, self.targets, self.release = document, targets, targets.transformers
+		self.get, self.key, self.value = document.get, document.key, document.value
+		self.given: Mapping[Any, Any] = document.data if isinstance(document.data, dict) else {}
+		self.facts = transformers.for_release(self.release)
+		self.known = self.facts.training_arguments
+
+	def of(self, name: str) -> Any:
+		"""The value of an argument: as it is given, or else its default."""
+		if name in self.given:
+			return self.given[name]
+		return self.known[name].default if name in self.known else None
+
+	def covers(self, spans: str) -> bool:
+		return covers(spans, self.facts.release)
 
 
 def unfolded(document: Document) -> Document:

@@ -65,7 +65,7 @@ class TransformersRelease:
 
 	@cached_property
 	def training_arguments(self) -> Mapping[str, Parameter]:
-		return self._arguments("training_arguments")
+		return {name: item for name, item in self._arguments("training_arguments").items() if name[0] != "_"}
 
 	@cached_property
 	def accelerator_config(self) -> Mapping[str, Parameter]:

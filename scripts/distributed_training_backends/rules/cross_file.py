@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from os.path import isabs
 
 from ..flow.launch import Launch
+from ..flow.trainer import Arguments
 from ..model import Pointer, Severity
-from ..sources.document import Document
 from .registry import Hit, rule
 from .rewriting import removing
 from .suggest import shown
@@ -80,7 +80,7 @@ def deepspeed_file_not_found(deepspeed_launch: Launch, missing_file: str) -> Ite
 
 
 @rule("XCF005", info="*", of="transformers")
-def argument_file_not_found(trainer: Document, absent_file: str) -> Iterator[Hit]:
+def argument_file_not_found(trainer: Arguments, absent_file: str) -> Iterator[Hit]:
 	"""The file that `deepspeed` among TrainingArguments names is not here.
 
 	The Trainer looks from the working directory of the run, and fails where the file is missing there. Source: 5.24.0,

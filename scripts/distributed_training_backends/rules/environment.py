@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from ..flow.arguments import FALSE, TRUE
 from ..flow.effective_run import Run, arguments
-from ..flow.effective_variables import variables as exported
+from ..flow.effective_start import variables as exported
 from ..flow.inputs import Variables
 from ..flow.launch import Launch
 from ..knowledge import accelerate as knowledge

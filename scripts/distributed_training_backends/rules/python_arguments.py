@@ -14,7 +14,7 @@ from ..versions import describe, in_span, parse
 from .python_tables import weighed
 from .registry import Hit, Operation, Repair, rule
 from .suggest import closest, did_you_mean, named, shown
-from .trainer_arguments import KIND, known_arguments
+from .trainer_arguments import KIND
 
 
 def judged(script: Script) -> Iterator[Call]:
@@ -48,7 +48,7 @@ def unknown_argument(script: Script) -> Iterator[Hit]:
 			if not owners_spans(call.name, name):
 				yield weighed(call, misnamed(call, name))
 	for call in script.of("TrainingArguments"):
-		known = known_arguments(script.targets)
+		known = transformers.for_release(script.targets.transformers).training_arguments
 		for name in call.given:
 			if name not in known and not transformers.spans(KIND, name):
 				text = f"TrainingArguments has no argument {named(name)}, and Python refuses the call"

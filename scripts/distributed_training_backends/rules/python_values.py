@@ -9,8 +9,7 @@ from ..model import Severity
 from ..sources.document import OPEN
 from ..sources.python_values import Made, Symbol
 from ..versions import covers
-from .python_readers import TYPES, Reading, read
-from .python_tables import Row, assumptions, rows, weighed
+from .python_tables import TYPES, Reading, Row, assumptions, read, rows, weighed
 from .registry import Hit, rule
 from .suggest import did_you_mean, listing, misfit, shown
 

@@ -4,12 +4,11 @@
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from ..knowledge import transformers
-from ..model import Pointer
+from ..model import Pointer, Targets
 from ..resources import load_json
 from ..sources.document import At, Document
 from ..versions import covers, describe, parse
@@ -29,20 +28,17 @@ CONTROLS = {"version": "version", "auto_wrap_policy": "policy"}
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True, eq=False)
 class FsdpConfig:
-	"""The `fsdp_config` of a release: its entries under the names that the Trainer knows, and where they stand."""
+	"""The `fsdp_config` of a release: its entries under the names that the Trainer knows, and where they stand.
 
-	document: Document
-	base: Pointer
-	release: str
-	accelerate: str
-	in_file: bool
+	`minor` is the minor version, which is what the tables know: 4.57 for 4.57.6.
+	"""
 
-	@cached_property
-	def minor(self) -> str:
-		"""The minor version, which is what the tables know: 4.57 for 4.57.6."""
-		return transformers.nearest(self.release)
+	def __init__(self, document: Document, base: Pointer, targets: Targets) -> None:
+		self.document, self.base = document, base
+		self.release, self.accelerate = targets.transformers, targets.accelerate
+		self.facts = transformers.for_release(self.release)
+		self.minor = self.facts.release
 
 	@cached_property
 	def entries(self) -> dict[str, tuple[Any, Pointer]]:
@@ -63,8 +59,7 @@ class FsdpConfig:
 	@cached_property
 	def strips(self) -> bool:
 		"""Tell whether the prefix fsdp_ is taken off keys: up to 4.51 only in a JSON file that the argument names."""
-		always = transformers.for_release(self.release).strips_prefix == "always"
-		return always or (self.in_file and self.document.syntax == "json")
+		return self.facts.strips_prefix == "always" or (not self.base and self.document.syntax == "json")
 
 	def value(self, name: str, default: Any = None) -> Any:
 		return self.entries[name][0] if name in self.entries else default
@@ -77,10 +72,9 @@ class FsdpConfig:
 
 	@cached_property
 	def version(self) -> int:
-		default = transformers.for_release(self.release).fsdp_default_version
 		if not covers("5.0..", self.minor):
 			return 1
-		meaning = read_whole({}, self.value("version", default), "").meaning
+		meaning = read_whole({}, self.value("version", self.facts.fsdp_default_version), "").meaning
 		return 2 if meaning == 2 else 1
 
 	@cached_property
@@ -205,11 +199,10 @@ def fix(config: FsdpConfig, name: str, outcome: Outcome) -> Repair | None:
 
 def unread(config: FsdpConfig) -> Iterator[tuple[str, str, Repair | None]]:
 	"""(name, reason, fix) for the entries that a release does not look at with these settings."""
-	known = transformers.for_release(config.release).fsdp_keys
 	for name, (_, pointer) in config.entries.items():
 		if name.startswith(SETTINGS) and config.xla:
 			continue
-		if name not in known:
+		if name not in config.facts.fsdp_keys:
 			yield name, *explanation(config, name, pointer)
 		elif reason := not_with_these(config, name):
 			yield name, reason, removing(pointer)
@@ -231,7 +224,7 @@ def not_with_these(config: FsdpConfig, name: str) -> str:
 
 
 def explanation(config: FsdpConfig, name: str, pointer: Pointer) -> tuple[str, Repair | None]:
-	known = transformers.for_release(config.release).fsdp_keys
+	known = config.facts.fsdp_keys
 	bare = name.removeprefix(PREFIX)
 	if name.startswith(PREFIX) and bare in known and not config.strips:
 		return f"the prefix is not taken off here: the name is {bare}", rename(config, pointer, bare)

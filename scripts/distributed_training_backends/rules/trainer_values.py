@@ -5,23 +5,21 @@ from collections.abc import Callable, Iterator, Mapping
 from math import inf
 from typing import Any
 
-from ..knowledge import transformers
-from ..model import Applicability, Targets
+from ..flow.trainer import Arguments
+from ..model import Applicability
 from ..resources import load_json
-from ..sources.document import Document
-from ..versions import covers
 from .readings import FALSE_WORDS
 from .registry import Hit, rule
 from .rewriting import as_written, rewriting
 from .suggest import closest, did_you_mean, listing, misfit, shown
-from .trainer_arguments import DATA, given, known_arguments
+from .trainer_arguments import DATA
 
 Row = Mapping[str, Any]
 NUMBERS = ("float", "int", "float | None", "int | None")
 
 
 @rule("TRN020", error="*")
-def argument_value(trainer: Document, targets: Targets) -> Iterator[Hit]:
+def argument_value(trainer: Arguments) -> Iterator[Hit]:
 	"""A value of an argument that TrainingArguments refuses.
 
 	Strategies, schedulers and optimizers are compared letter by letter; an unquoted `no` is the boolean false for
@@ -29,38 +27,37 @@ def argument_value(trainer: Document, targets: Targets) -> Iterator[Hit]:
 	text) ends in a TypeError. Source: 5.24.0, training_args.py, `TrainingArguments.__post_init__` and
 	`_validate_args`.
 	"""
-	minor = transformers.nearest(targets.transformers)
 	for row in load_json(DATA)["values"]:
 		name = row["argument"]
-		if name not in given(trainer) or name not in known_arguments(targets) or not covers(row["releases"], minor):
+		if name not in trainer.given or name not in trainer.known or not trainer.covers(row["releases"]):
 			continue
-		if given(trainer).get(row.get("unless")) is None and (expected := refused(row, trainer.get(name), targets)):
-			yield refusal(trainer, row, expected, targets)
+		if trainer.given.get(row.get("unless")) is None and (expected := refused(row, trainer.get(name), trainer)):
+			yield refusal(trainer, row, expected)
 
 
-def refused(row: Row, value: Any, targets: Targets) -> str:
+def refused(row: Row, value: Any, trainer: Arguments) -> str:
 	if value is None and row.get("null"):
 		return ""
-	return READERS[row["read"]](row, value, targets)
+	return READERS[row["read"]](row, value, trainer)
 
 
-def refusal(document: Document, row: Row, expected: str, targets: Targets) -> Hit:
-	name, value = row["argument"], document.get(row["argument"])
-	near = meant(row, value, targets)
-	at = document.value(name)
+def refusal(trainer: Arguments, row: Row, expected: str) -> Hit:
+	name, value = row["argument"], trainer.get(row["argument"])
+	near = meant(row, value, trainer)
+	at = trainer.value(name)
 	sure = value is False or isinstance(near, (int, float))
 	applicability = Applicability.SAFE if sure else Applicability.UNSAFE
 	repair = None if near is None else rewriting(at, near, applicability)
-	says = f"transformers {targets.transformers} refuses it"
+	says = f"transformers {trainer.release} refuses it"
 	says += did_you_mean(near if isinstance(near, str) and value else None)
 	if value is False and near == "no":
 		says += f" (YAML reads an unquoted no as false); write {as_written(at, near)}"
 	return Hit(at, misfit(f"{name} {shown(value)}", expected, says), repair)
 
 
-def meant(row: Row, value: Any, targets: Targets) -> Any:
+def meant(row: Row, value: Any, trainer: Arguments) -> Any:
 	if row["read"] == "enum":
-		words = enum_words(row, targets)
+		words = enum_words(row, trainer)
 		lower = {word.lower(): word for word in words}.get(str(value).lower())
 		near = lower or (closest(value, words) if isinstance(value, str) else None)
 		return "no" if value is False and "no" in words else near
@@ -80,26 +77,26 @@ def number_in(value: Any) -> int | float | None:
 	return None
 
 
-def enum_words(row: Row, targets: Targets) -> tuple[str, ...]:
-	return transformers.for_release(targets.transformers).enum(row["enum"])
+def enum_words(row: Row, trainer: Arguments) -> tuple[str, ...]:
+	return trainer.facts.enum(row["enum"])
 
 
-def read_enum(row: Row, value: Any, targets: Targets) -> str:
-	words = enum_words(row, targets)
+def read_enum(row: Row, value: Any, trainer: Arguments) -> str:
+	words = enum_words(row, trainer)
 	return "" if isinstance(value, str) and value in words else listing(words)
 
 
-def read_words(row: Row, value: Any, _targets: Targets) -> str:
+def read_words(row: Row, value: Any, _trainer: Arguments) -> str:
 	wrong = isinstance(value, str) and any(word not in row["words"] for word in value.split())
 	return f"words of {listing(row['words'])}" if wrong else ""
 
 
-def read_reports(row: Row, value: Any, _targets: Targets) -> str:
+def read_reports(row: Row, value: Any, _trainer: Arguments) -> str:
 	names = value if isinstance(value, list) else [value]
 	return "" if all(name in row["words"] for name in names) else f"{listing(row['words'])}, or a list of them"
 
 
-def read_json_text(_row: Row, value: Any, _targets: Targets) -> str:
+def read_json_text(_row: Row, value: Any, _trainer: Arguments) -> str:
 	if not isinstance(value, str) or not value.startswith("{"):
 		return ""
 	try:
@@ -109,14 +106,14 @@ def read_json_text(_row: Row, value: Any, _targets: Targets) -> str:
 	return ""
 
 
-def read_settings(row: Row, value: Any, targets: Targets) -> str:
+def read_settings(row: Row, value: Any, trainer: Arguments) -> str:
 	if isinstance(value, (str, dict)) or not value:
-		return read_json_text(row, value, targets)
+		return read_json_text(row, value, trainer)
 	return "a mapping, nor the path of a JSON file"
 
 
-def taking(takes: Callable[[Any], bool], expected: str) -> Callable[[Row, Any, Targets], str]:
-	return lambda _row, value, _targets: "" if takes(value) else expected
+def taking(takes: Callable[[Any], bool], expected: str) -> Callable[[Row, Any, Arguments], str]:
+	return lambda _row, value, _trainer: "" if takes(value) else expected
 
 
 def is_integer_of(value: Any, least: int) -> bool:
@@ -127,7 +124,7 @@ def is_from(value: Any, least: float, most: float = inf) -> bool:
 	return isinstance(value, (int, float)) and least <= value <= most
 
 
-READERS: Mapping[str, Callable[[Row, Any, Targets], str]] = {
+READERS: Mapping[str, Callable[[Row, Any, Arguments], str]] = {
 	"enum": read_enum,
 	"words": read_words,
 	"reports": read_reports,
@@ -150,7 +147,7 @@ READERS: Mapping[str, Callable[[Row, Any, Targets], str]] = {
 
 
 @rule("TRN021", warning="*")
-def number_as_text(trainer: Document, targets: Targets) -> Iterator[Hit]:
+def number_as_text(trainer: Arguments) -> Iterator[Hit]:
 	"""A text where an argument is a number.
 
 	TrainingArguments converts nothing, so the training fails later: `learning_rate: 5e-5` is a text for YAML 1.1,
@@ -158,8 +155,8 @@ def number_as_text(trainer: Document, targets: Targets) -> Iterator[Hit]:
 	training_args.py, `TrainingArguments.__post_init__`.
 	"""
 	told = {row["argument"] for row in load_json(DATA)["values"]}
-	for name, item in known_arguments(targets).items():
-		value = given(trainer).get(name)
+	for name, item in trainer.known.items():
+		value = trainer.given.get(name)
 		number = number_in(value)
 		if number is not None and item.type in NUMBERS and name not in told:
 			at = trainer.value(name)
@@ -169,14 +166,14 @@ def number_as_text(trainer: Document, targets: Targets) -> Iterator[Hit]:
 
 
 @rule("TRN022", warning="*")
-def boolean_as_text(trainer: Document, targets: Targets) -> Iterator[Hit]:
+def boolean_as_text(trainer: Arguments) -> Iterator[Hit]:
 	"""A text where an argument is true or false.
 
 	Any text but the empty one counts as true: `bf16: "false"` switches it on. Source: 5.24.0, training_args.py,
 	`TrainingArguments.__post_init__`.
 	"""
-	for name, item in known_arguments(targets).items():
-		value = given(trainer).get(name)
+	for name, item in trainer.known.items():
+		value = trainer.given.get(name)
 		if isinstance(value, str) and item.type in ("bool", "bool | None") and value.lower() in FALSE_WORDS:
 			at = trainer.value(name)
 			text = f"{name} is the text {shown(value)}, which counts as true; write false without quotation marks"

@@ -21,8 +21,7 @@ from ..model import Extent, Kind
 from .document import OPEN, Document
 from .limits import LimitError
 from .notebook import Code, blanked, notebook
-from .python_scopes import Seen, Walk, dotted_name, followed
-from .python_shapes import shape
+from .python_scopes import Seen, Walk, dotted_name, followed, shape
 from .python_values import Made, Symbol, Values
 
 PYTHON = f"Python {sys.version_info.major}.{sys.version_info.minor}"
