@@ -9,7 +9,7 @@ from ..flow.launch import BLOCKS, OLD_BACKEND, SEPARATE, Launch, destination, me
 from ..flow.placement import arguments, block_keys, block_of, block_options, homes, is_read
 from ..knowledge import accelerate as knowledge
 from ..knowledge import accelerate_api
-from ..model import Applicability, Severity, Targets
+from ..model import Applicability, Pointer, Severity, Targets
 from ..sources.document import Document
 from ..versions import describe, parse
 from .readings import read
@@ -28,14 +28,16 @@ READ_BY = {
 	"ipex_config": "NO or MULTI_CPU",
 	"dynamo_config": "a type other than DEEPSPEED and XLA",
 }
+SEVERAL = " unless the deepspeed program starts several machines"
+DROPPED = ": the launcher drops it, only a file named by deepspeed_config_file sets nvme_path"
 # What narrows the reading of an option; see flow/placement.py, `reads_in_context`.
 IN_CONTEXT = {
-	"deepspeed_hostfile": " unless the deepspeed program starts several machines",
-	"deepspeed_exclusion_filter": " unless the deepspeed program starts several machines",
-	"deepspeed_inclusion_filter": " unless the deepspeed program starts several machines, without an exclusion filter",
+	"deepspeed_hostfile": SEVERAL,
+	"deepspeed_exclusion_filter": SEVERAL,
+	"deepspeed_inclusion_filter": f"{SEVERAL}, without an exclusion filter",
 	"deepspeed_multinode_launcher": " on one machine",
-	"offload_optimizer_nvme_path": ": the launcher drops it, only a file named by deepspeed_config_file sets nvme_path",
-	"offload_param_nvme_path": ": the launcher drops it, only a file named by deepspeed_config_file sets nvme_path",
+	"offload_optimizer_nvme_path": DROPPED,
+	"offload_param_nvme_path": DROPPED,
 }
 EQUIVALENTS = {
 	"stage3_gather_16bit_weights_on_model_save": "zero3_save_16bit_model",
@@ -64,6 +66,10 @@ class Entry(NamedTuple):
 	value: Any
 	option: str
 
+	@property
+	def pointer(self) -> Pointer:
+		return self.block, self.key
+
 
 @lru_cache(maxsize=4)
 def entries(launch: Launch) -> tuple[Entry, ...]:
@@ -87,14 +93,15 @@ def is_option(entry: Entry, launch: Launch) -> bool:
 	return entry.option in arguments(launch.release) or entry.option in knowledge.TORCHRUN_OPTIONS
 
 
-def weight(entry: Entry, launch: Launch) -> Severity | None:
+def without_effect(entry: Entry, launch: Launch, text: str) -> Hit:
 	"""An entry without effect is only for information where it says what takes effect anyway.
 
 	On one machine torchrun starts the workers, which is what `deepspeed_multinode_launcher: standard` asks for.
 	"""
-	if entry.option == "deepspeed_multinode_launcher" and entry.value == "standard":
-		return Severity.INFO
-	return Severity.INFO if same(entry.value, default_of_option(entry.option, launch.release)) else None
+	anyway = entry.option == "deepspeed_multinode_launcher" and entry.value == "standard"
+	anyway = anyway or same(entry.value, default_of_option(entry.option, launch.release))
+	at = launch.document.key(*entry.pointer)
+	return Hit(at, text, removing(entry.pointer), Severity.INFO if anyway else None)
 
 
 @rule("ACC012", error="*")
@@ -140,7 +147,7 @@ def mapping_for_a_value(accelerate: Document, launch: Launch) -> Iterator[Hit]:
 def breaks(block: str, value: object, launch: Launch) -> bool:
 	if block == "deepspeed_config" and launch.route == "deepspeed":
 		return True
-	return launch.before("1.5.0") and not (isinstance(value, (list, str)) and not value)
+	return launch.before("1.5.0") and value not in ([], "")
 
 
 @rule("ACC020", warning="*")
@@ -157,7 +164,7 @@ def unknown_block_key(launch: Launch) -> Iterator[Hit]:
 			text, repair = block_explanation(entry, launch)
 			message = f"nothing reads {named(entry.key)} in {entry.block} (accelerate {launch.release}); {text}"
 			severity = Severity.INFO if asks_for_default(entry, launch, repair) else None
-			yield Hit(launch.document.key(entry.block, entry.key), message, repair, severity)
+			yield Hit(launch.document.key(*entry.pointer), message, repair, severity)
 
 
 def asks_for_default(entry: Entry, launch: Launch, repair: Repair | None) -> bool:
@@ -184,9 +191,9 @@ def block_explanation(entry: Entry, launch: Launch) -> tuple[str, Repair | None]
 		text = f"{past}: write {near}" if past else f"the full name is {near}" if full else f"did you mean {near}?"
 		return text, renamed(entry, near, launch)
 	if full:
-		return f"{full} is read, and stands here too: remove this one", removing((entry.block, entry.key))
+		return f"{full} is read, and stands here too: remove this one", removing(entry.pointer)
 	if past:
-		return past, removing((entry.block, entry.key))
+		return past, removing(entry.pointer)
 	if entry.key in knowledge.for_release(release).cluster_fields:
 		return "it belongs to the top of the file", None
 	if (found := homes(entry.key, release)) and entry.block not in found:
@@ -195,7 +202,7 @@ def block_explanation(entry: Entry, launch: Launch) -> tuple[str, Repair | None]
 		return "it is a key of a DeepSpeed JSON: put it into a file and name that with deepspeed_config_file", None
 	if field_of(entry, release):
 		return f"it is a field of {PLUGINS[entry.block]}: pass it in the script", None
-	return "remove it", removing((entry.block, entry.key))
+	return "remove it", removing(entry.pointer)
 
 
 def known_to_deepspeed(key: str) -> bool:
@@ -225,7 +232,7 @@ def renamed(entry: Entry, name: str, launch: Launch) -> Repair | None:
 	"""Give a key its right name; not unseen where its value, once it is read, would be refused."""
 	option = destination(entry.block, name, launch.release)
 	refused = any(read(row.how, entry.value, launch.release).expected for row in on_route(launch, option))
-	return renaming((entry.block, entry.key), name, Applicability.UNSAFE if refused else Applicability.SAFE)
+	return renaming(entry.pointer, name, Applicability.UNSAFE if refused else Applicability.SAFE)
 
 
 @rule("ACC021", warning="*")
@@ -259,13 +266,7 @@ def unread_block_key(launch: Launch) -> Iterator[Hit]:
 	for entry in unread(launch):
 		if block_of(entry.option, launch.release) in (entry.block, None):
 			kind, hint = shown(launch.distributed_type), IN_CONTEXT.get(entry.option, "")
-			text = f"{entry.key} is not read when distributed_type is {kind}{hint}"
-			yield Hit(
-				launch.document.key(entry.block, entry.key),
-				text,
-				removing((entry.block, entry.key)),
-				weight(entry, launch),
-			)
+			yield without_effect(entry, launch, f"{entry.key} is not read when distributed_type is {kind}{hint}")
 
 
 @rule("ACC024", warning="*")
@@ -278,12 +279,7 @@ def misplaced_block_key(launch: Launch) -> Iterator[Hit]:
 		home = block_of(entry.option, launch.release)
 		if home not in (entry.block, None):
 			text = f"nothing reads {entry.key} in {entry.block} (accelerate {launch.release}); it belongs into {home}"
-			yield Hit(
-				launch.document.key(entry.block, entry.key),
-				text,
-				removing((entry.block, entry.key)),
-				weight(entry, launch),
-			)
+			yield without_effect(entry, launch, text)
 
 
 @lru_cache(maxsize=4)
@@ -308,7 +304,7 @@ def block_overrides_option(launch: Launch) -> Iterator[Hit]:
 			if same(launch.document.get(entry.option), entry.value):
 				continue
 			text = f"{entry.key} in {entry.block} beats {entry.option} at the top: {shown(entry.value)} takes effect"
-			yield Hit(launch.document.key(entry.option), text, related=(launch.document.key(entry.block, entry.key),))
+			yield Hit(launch.document.key(entry.option), text, related=(launch.document.key(*entry.pointer),))
 
 
 @rule("ACC025", warning="*")
@@ -323,9 +319,8 @@ def block_key_twice(launch: Launch) -> Iterator[Hit]:
 		for key, value in data.items() if isinstance(data, dict) else ():
 			option = destination(block, str(key), launch.release)
 			found = launch.arguments.get(option)
-			wins = (
-				found.pointer if found and not found.document else None
-			)  # what the command line sets is told elsewhere
+			# what the command line sets is told elsewhere
+			wins = found.pointer if found and not found.document else None
 			if wins is None or len(wins) < 2 or wins == (block, key) or not is_read(launch, option):
 				continue
 			if not same(launch.value(option), value):

@@ -19,10 +19,6 @@ ALIASES = {"DDP": "MULTI_GPU", "MEGATRON": "MEGATRON_LM", "FSDP2": "FSDP", "NONE
 OF_SCRIPT = {"gradient_accumulation_steps": "Accelerator(gradient_accumulation_steps=…)"}
 
 
-def mapping(document: Document) -> dict[Any, Any]:
-	return document.data if isinstance(document.data, dict) else {}
-
-
 def known_keys(document: Document, targets: Targets) -> frozenset[str]:
 	known = knowledge.for_release(targets.accelerate)
 	fields = known.cluster_fields if is_cluster(document) else known.sagemaker_fields
@@ -64,12 +60,11 @@ def unknown_key(accelerate: Document, targets: Targets) -> Iterator[Hit]:
 	1.15.0, commands/config/config_args.py, `from_yaml_file`.
 	"""
 	known = known_keys(accelerate, targets)
-	for key in mapping(accelerate):
+	for key in accelerate.mapping:
 		if key not in known:
 			text, repair = explanation(accelerate, key, known, targets.accelerate)
-			yield Hit(
-				accelerate.key(key), f"accelerate {targets.accelerate} refuses the key {shown(key)}; {text}", repair
-			)
+			text = f"accelerate {targets.accelerate} refuses the key {shown(key)}; {text}"
+			yield Hit(accelerate.key(key), text, repair)
 
 
 def explanation(document: Document, key: Any, known: frozenset[str], release: str) -> tuple[str, Repair | None]:
@@ -85,7 +80,7 @@ def explanation(document: Document, key: Any, known: frozenset[str], release: st
 		return f"it belongs into {block}", move(document, key, block)
 	if len(longer := [name for name in known if name.startswith(f"{key}_")]) == 1 and longer[0] not in document.data:
 		return f"did you mean {longer[0]}?", renaming((key,), longer[0])
-	if (near := closest(key, known)) and near not in mapping(document):
+	if (near := closest(key, known)) and near not in document.data:
 		return f"did you mean {near}?", renaming((key,), near)
 	if deepspeed_key(key):
 		return "it is a key of a DeepSpeed JSON: put it into the file that deepspeed_config_file names", None
@@ -127,12 +122,8 @@ def missing_distributed_type(accelerate: Document) -> Iterator[Hit]:
 
 
 def guess(data: dict[Any, Any]) -> str:
-	for block, kind in (
-		("deepspeed_config", "DEEPSPEED"),
-		("fsdp_config", "FSDP"),
-		("megatron_lm_config", "MEGATRON_LM"),
-	):
-		if data.get(block):
+	for kind in ("DEEPSPEED", "FSDP", "MEGATRON_LM"):
+		if data.get(f"{kind.lower()}_config"):
 			return kind
 	processes = data.get("num_processes")
 	return "MULTI_GPU" if isinstance(processes, int) and processes > 1 else "NO"
@@ -164,7 +155,7 @@ def invalid_distributed_type(accelerate: Document, targets: Targets) -> Iterator
 	became XLA in 0.28.0, TP existed from 1.4.0 to 1.9.0, the MULTI_* types of other devices came one by one.
 	Source: 1.15.0, commands/config/config_args.py, `BaseConfig.__post_init__`.
 	"""
-	value = mapping(accelerate).get("distributed_type")
+	value = accelerate.get("distributed_type")
 	if not isinstance(value, str) or not is_cluster(accelerate):
 		return
 	values = [str(item) for item in knowledge.for_release(targets.accelerate).enum("DistributedType").values()]
@@ -191,9 +182,8 @@ def distributed_type_not_text(accelerate: Document) -> Iterator[Hit]:
 	launcher, and `num_processes` has to be given. Quote it: `distributed_type: 'NO'`. Source: 1.15.0,
 	commands/config/config_args.py, `BaseConfig.__post_init__`.
 	"""
-	data = mapping(accelerate)
-	value = data.get("distributed_type", "")
-	if "distributed_type" not in data or isinstance(value, str) or not is_cluster(accelerate):
+	value = accelerate.mapping.get("distributed_type", "")
+	if isinstance(value, str) or not is_cluster(accelerate):
 		return
 	what = "a boolean" if isinstance(value, bool) else f"no text but {shown(value)}"
 	text = f"YAML reads this as {what}, which is no distributed type: the simple launcher starts one process"
@@ -209,16 +199,12 @@ def unknown_compute_environment(accelerate: Document) -> Iterator[Hit]:
 	unknown keys such as `machine_rank`, which are not at fault. Source: 1.15.0, commands/config/config_args.py,
 	`load_config_from_file`.
 	"""
-	data = mapping(accelerate)
-	value = data.get("compute_environment", "LOCAL_MACHINE")
+	value = accelerate.mapping.get("compute_environment", "LOCAL_MACHINE")
 	if value in ("LOCAL_MACHINE", "AMAZON_SAGEMAKER"):
 		return
 	near = "AMAZON_SAGEMAKER" if isinstance(value, str) and "SAGEMAKER" in value.upper() else "LOCAL_MACHINE"
-	text = (
-		f"compute_environment {shown(value)} makes accelerate read the file as a SageMaker config and refuse its keys"
-	)
-	at = accelerate.value("compute_environment")
-	yield Hit(at, f"{text}; write {near}", rewriting(at, near))
+	at, text = accelerate.value("compute_environment"), f"compute_environment {shown(value)} makes accelerate read"
+	yield Hit(at, f"{text} the file as a SageMaker config and refuse its keys; write {near}", rewriting(at, near))
 
 
 @rule("ACC008", warning="*")
@@ -257,7 +243,7 @@ def old_spelling(accelerate: Document) -> Iterator[Hit]:
 	`fp16: true` becomes `mixed_precision: fp16` where that is missing, and `dynamo_backend` becomes a
 	`dynamo_config`. Source: 1.15.0, commands/config/config_args.py, `BaseConfig.process_config`.
 	"""
-	data = mapping(accelerate)
+	data = accelerate.mapping
 	if "fp16" in data and "mixed_precision" in data:
 		text = "fp16 is an old spelling and has no effect beside mixed_precision"
 		yield Hit(accelerate.key("fp16"), text, removing(("fp16",)), Severity.WARNING if data["fp16"] else None)
@@ -277,8 +263,7 @@ def block_not_a_mapping(accelerate: Document, targets: Targets) -> Iterator[Hit]
 	"""
 	fields = knowledge.for_release(targets.accelerate).cluster_fields
 	for block in BLOCKS:
-		value = mapping(accelerate).get(block, {})
+		value = accelerate.get(block)
 		if block in fields and value is not None and not isinstance(value, dict) and is_cluster(accelerate):
-			yield Hit(
-				accelerate.value(block), f"{block} is no mapping, so accelerate ignores it; write key: value lines"
-			)
+			text = f"{block} is no mapping, so accelerate ignores it; write key: value lines"
+			yield Hit(accelerate.value(block), text)

@@ -56,7 +56,7 @@ def effective(launch: Launch, key: str) -> object:
 	if launch.command and key in launch.command.given:
 		return launch.value(key)
 	option = known.options.get(key)
-	return option.default if option is not None and option.default is not None else known.cluster_fields[key]
+	return known.cluster_fields[key] if option is None or option.default is None else option.default
 
 
 def is_moot(launch: Launch, key: str, value: object, effect: object) -> bool:

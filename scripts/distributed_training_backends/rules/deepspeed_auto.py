@@ -8,7 +8,6 @@ from ..flow.deepspeed import Reading
 from ..flow.inputs import DeepSpeedFile
 from ..knowledge.deepspeed import auto_fillers
 from ..model import Pointer, Severity
-from ..sources.document import At
 from .deepspeed_keys import explained
 from .deepspeed_walk import walk
 from .registry import Hit, rule
@@ -32,12 +31,10 @@ def unfilled_auto(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit]:
 	who = "Accelerate" if deepspeed.consumer == "accelerate" else "The Trainer"
 	slips = {entry.pointer: (f"; {why.advice}", why.repair) for _, entry, why in explained(deepspeed) if why.repair}
 	for pointer in autos(reading.data):
-		path, at = ".".join(map(str, pointer)), At(deepspeed.document, pointer, "value")
+		path, at = ".".join(map(str, pointer)), deepspeed.document.value(*pointer)
 		if deepspeed.launch and auto_fillers(path, "trainer", targets.accelerate, targets.transformers):
-			message = (
-				f'only a script with the Trainer fills in this "auto": Accelerate itself refuses `{path}`{hint(path)}'
-			)
-			yield Hit(at, message, None, Severity.WARNING)
+			message = 'only a script with the Trainer fills in this "auto": Accelerate itself refuses'
+			yield Hit(at, f"{message} `{path}`{hint(path)}", None, Severity.WARNING)
 		else:
 			advice, repair = slips.get(pointer, (hint(path), None))
 			message = f'{who} fills in no "auto" for `{path}`, and refuses the file for it{advice}'
@@ -72,7 +69,7 @@ def auto_means_default(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 			continue
 		becomes = shown(entry.key.default) if entry.key.read == "model" else "true, as any text does"
 		message = f'DeepSpeed itself fills in no "auto": `{entry.path}` becomes {becomes}; write the value meant'
-		yield Hit(At(deepspeed.document, entry.pointer, "value"), message)
+		yield Hit(deepspeed.document.value(*entry.pointer), message)
 
 
 def loses_meaning(reading: Reading, path: str) -> bool:

@@ -48,12 +48,8 @@ def batch_size_is_no_number(deepspeed: DeepSpeedFile, reading: Reading) -> Itera
 	"""
 	if elastic(reading):
 		return
-	if (
-		deepspeed.huggingface
-		and STEPS in deepspeed.document.data
-		and reading.data[STEPS] is None
-		and reading.data.get(MICRO)
-	):
+	null_steps = STEPS in deepspeed.document.data and reading.data[STEPS] is None
+	if deepspeed.huggingface and null_steps and reading.data.get(MICRO):
 		message = f'Accelerate calculates with `{STEPS}`, and fails on null; write "auto" or a number'
 		yield Hit(deepspeed.document.value(STEPS), message)
 	for name in SIZES:

@@ -14,6 +14,7 @@ from ..flow.deepspeed import Reading
 from ..model import Applicability, Severity
 from ..resources import load_json
 from ..versions import covers
+from .deepspeed_batch import SIZES
 from .registry import Hit, Operation, Repair
 from .rewriting import removing
 from .suggest import shown
@@ -68,13 +69,7 @@ FACTS: Mapping[str, Callable[[Reading], Any]] = {
 	"@more_limited_groups": more_limited_groups,
 	"@interval_below_update": interval_below_update,
 	# Accelerate, and with it the Trainer, writes batch sizes into every config that has none
-	"@any_batch_size": lambda reading: (
-		reading.file.huggingface
-		or any(
-			name in reading.document.data
-			for name in ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
-		)
-	),
+	"@any_batch_size": lambda reading: reading.file.huggingface or any(name in reading.document.data for name in SIZES),
 	"@tested": is_tested,
 	"@tp_sizes_differ": lambda reading: (
 		reading.value("tensor_parallel.tp.tp_size") != reading.value("tensor_parallel.autotp_size")

@@ -8,7 +8,6 @@ from ..flow.inputs import DeepSpeedFile
 from ..knowledge import deepspeed as knowledge
 from ..knowledge.pydantic_values import RefusedError, effective
 from ..model import Severity
-from ..sources.document import At
 from .deepspeed_conditions import by_key, hits, holds, is_number, same
 from .deepspeed_walk import Entry, walk
 from .registry import Hit, rule
@@ -30,7 +29,7 @@ def setting_without_effect(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 		if why and entry.value != "auto":
 			message = f"`{entry.name}` has no effect here: {why}"
 			severity = Severity.INFO if at_default(reading, entry) else None
-			yield Hit(At(deepspeed.document, entry.pointer, "key"), message, removing(entry.pointer), severity)
+			yield Hit(deepspeed.document.key(*entry.pointer), message, removing(entry.pointer), severity)
 
 
 def without_effect(reading: Reading, entry: Entry) -> str | None:
@@ -42,8 +41,7 @@ def without_effect(reading: Reading, entry: Entry) -> str | None:
 		return None
 	for row in by_key("unused").get(entry.key.path, ()):
 		if reading.covers(row.get("releases", "*")) and holds(reading, row["when"]):
-			why: str = row["why"]
-			return why
+			return str(row["why"])
 	return None
 
 
@@ -70,7 +68,7 @@ def converted_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 		becomes = converted(reading, entry)
 		if becomes is not None:
 			message = f"`{entry.path}` is {shown(entry.value)}, and DeepSpeed makes {shown(becomes)} of it; write that"
-			at = At(deepspeed.document, entry.pointer, "value")
+			at = deepspeed.document.value(*entry.pointer)
 			yield Hit(at, message, rewriting(at, becomes))
 	if (stage := quoted_stage(deepspeed)) is not None:
 		at = deepspeed.document.value(*STAGE)

@@ -49,8 +49,7 @@ def trainer_mismatch(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit
 		value = literal(reading, row["path"])
 		if value is MISSING or value is None:
 			continue
-		reason = unlike(value, row, arguments, deepspeed)
-		if reason:
+		if reason := unlike(value, row, arguments, deepspeed):
 			message = f'{reason}; the Trainer refuses that, write "auto"'
 			yield Hit(reading.at(row["path"]), message, to_auto(reading, row["path"]))
 	yield from two_learning_rates(reading)
@@ -136,12 +135,9 @@ def cpu_offload_needs_cpu_optimizer(deepspeed: DeepSpeedFile, reading: Reading) 
 	with that, the Trainer's own optimizer is always refused. Source: deepspeed 0.19.8, runtime/engine.py,
 	`_configure_optimizer`; accelerate 1.15.0, `_prepare_deepspeed`.
 	"""
-	if reading.written("optimizer") or not reading.cpu_optimizer:
-		return
-	if not reading.value("zero_force_ds_cpu_optimizer"):
-		return
+	offloaded = reading.cpu_optimizer and reading.value("zero_force_ds_cpu_optimizer")
 	old = reading.written("zero_optimization.cpu_offload")
-	if deepspeed.huggingface and not old:
+	if reading.written("optimizer") or not offloaded or (deepspeed.huggingface and not old):
 		return
 	at = reading.at("zero_optimization.cpu_offload" if old else "zero_optimization.offload_optimizer.device")
 	message = "with an offloaded optimizer DeepSpeed takes no other optimizer from the script than DeepSpeedCPUAdam"

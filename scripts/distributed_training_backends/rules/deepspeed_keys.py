@@ -10,7 +10,6 @@ from ..knowledge import deepspeed as knowledge
 from ..knowledge.pydantic_values import problem
 from ..model import Applicability, Severity
 from ..resources import load_json
-from ..sources.document import At
 from ..versions import Span, describe
 from .deepspeed_walk import Entry, walk
 from .registry import Hit, Operation, Repair, rule
@@ -38,7 +37,8 @@ def unread(deepspeed: DeepSpeedFile) -> Iterator[tuple[Reading, Entry]]:
 	name all the same, so a slip of a name is told there too."""
 	for reading, entry in walk(deepspeed):
 		known = entry.key or entry.path in reading.facts.removed or (reading.file.huggingface and entry.path == "msamp")
-		if known or is_second_name(reading, entry) or entry.unknown == "kwargs":
+		second_name = entry.path == "bfloat16" and reading.document.get("bf16") is None
+		if known or second_name or entry.unknown == "kwargs":
 			continue
 		if entry.unknown != "stored" or is_slip(reading, entry):
 			yield reading, entry
@@ -47,10 +47,6 @@ def unread(deepspeed: DeepSpeedFile) -> Iterator[tuple[Reading, Entry]]:
 def is_slip(reading: Reading, entry: Entry) -> bool:
 	near = closest(entry.name, reading.facts.children(entry.section))
 	return near is not None and is_sure(entry.name, near) and not reading.document.has(*entry.pointer[:-1], near)
-
-
-def is_second_name(reading: Reading, entry: Entry) -> bool:
-	return entry.path == "bfloat16" and reading.document.get("bf16") is None
 
 
 @lru_cache(maxsize=4)
@@ -102,8 +98,7 @@ def rename(reading: Reading, entry: Entry, name: str) -> Repair | None:
 	block = entry.pointer[:-1]
 	if reading.document.has(*block, name) or key is None or problem(entry.value, key, reading.facts.generation):
 		return None
-	applicability = Applicability.SAFE if entry.unknown == "refused" else Applicability.UNSAFE
-	return renaming(entry.pointer, name, applicability)
+	return renaming(entry.pointer, name, Applicability.SAFE if entry.unknown == "refused" else Applicability.UNSAFE)
 
 
 def move(reading: Reading, entry: Entry, home: str) -> Repair | None:
@@ -115,14 +110,13 @@ def move(reading: Reading, entry: Entry, home: str) -> Repair | None:
 
 
 def hit(reading: Reading, entry: Entry, finding: Finding) -> Hit:
-	at = At(reading.document, entry.pointer, "key")
+	at = reading.document.key(*entry.pointer)
 	where = f"in `{entry.section}`" if entry.section else "at the top level of a DeepSpeed config"
-	if is_refused(reading, entry):
-		message = f"DeepSpeed {reading.release} refuses the unknown key `{entry.name}` {where}; {finding.advice}"
-		return Hit(at, message, finding.repair)
-	message = f"DeepSpeed {reading.release} does not read `{entry.name}` {where}; {finding.advice}"
-	severity = Severity.INFO if entry.name.lower().startswith(REMARKS) else Severity.WARNING
-	return Hit(at, message, finding.repair, severity)
+	refused = is_refused(reading, entry)
+	what = "refuses the unknown key" if refused else "does not read"
+	message = f"DeepSpeed {reading.release} {what} `{entry.name}` {where}; {finding.advice}"
+	lighter = Severity.INFO if entry.name.lower().startswith(REMARKS) else Severity.WARNING
+	return Hit(at, message, finding.repair, None if refused else lighter)
 
 
 def is_refused(reading: Reading, entry: Entry) -> bool:
@@ -135,12 +129,9 @@ def is_refused(reading: Reading, entry: Entry) -> bool:
 
 def of_case(deepspeed: DeepSpeedFile, case: Case) -> Iterator[Hit]:
 	for reading, entry, finding in explained(deepspeed):
-		if finding.case == case and not told_with_auto(deepspeed, entry, finding):
+		told_with_auto = deepspeed.huggingface and entry.value == "auto" and finding.repair
+		if finding.case == case and not told_with_auto:
 			yield hit(reading, entry, finding)
-
-
-def told_with_auto(deepspeed: DeepSpeedFile, entry: Entry, finding: Finding) -> bool:
-	return deepspeed.huggingface and entry.value == "auto" and finding.repair is not None
 
 
 @rule("DSP004", error="*")
@@ -208,7 +199,7 @@ def deprecated_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 	for reading, entry in walk(deepspeed):
 		if entry.key is None or not entry.key.deprecated:
 			continue
-		at, successor = At(deepspeed.document, entry.pointer, "key"), entry.key.replaced_by or "its successor"
+		at, successor = deepspeed.document.key(*entry.pointer), entry.key.replaced_by or "its successor"
 		both = f"{entry.section}.{successor}"
 		if reading.written(both):
 			message = f"`{entry.name}` and its successor `{successor}` are both given, which is refused; keep one"
@@ -247,5 +238,5 @@ def name_and_alias(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 			continue
 		if "auto" not in (entry.value, reading.document.get(*both)):
 			message = f"`{alias}` and `{entry.name}` are names of one setting, and DeepSpeed refuses both together"
-			at = At(reading.document, entry.pointer, "key")
+			at = reading.document.key(*entry.pointer)
 			yield Hit(at, f"{message}; keep one", removing(entry.pointer))

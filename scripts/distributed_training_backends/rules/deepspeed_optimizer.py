@@ -96,23 +96,21 @@ def optimizer_parameter(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[
 		yield Hit(deepspeed.document.value("optimizer", "params"), message)
 		return
 	known = constructor(reading)
-	for name in parameters(reading):
-		hit = about_parameter(reading, known, name)
-		if hit is not None:
-			yield hit
+	yield from filter(None, (about_parameter(reading, known, name) for name in parameters(reading)))
 
 
 def about_parameter(reading: Reading, known: Constructor | None, name: str) -> Hit | None:
 	at = reading.document.key("optimizer", "params", name)
 	if name == "max_grad_norm":
-		message = "DeepSpeed refuses `max_grad_norm` as an optimizer parameter; use `gradient_clipping` at the top"
-		return Hit(at, message)
+		return Hit(
+			at, "DeepSpeed refuses `max_grad_norm` as an optimizer parameter; use `gradient_clipping` at the top"
+		)
 	if known is None or known.open or name in known.parameters:
 		return None
 	advice, fix = parameter_meant(known, parameters(reading), ("optimizer", "params", name))
-	if known.unknown == "ignored":
-		return Hit(at, f"{known.name} ignores the parameter `{name}`; {advice}", fix, Severity.WARNING)
-	return Hit(at, f"{known.name} takes no parameter `{name}`; {advice}", fix)
+	ignored = known.unknown == "ignored"
+	message = f"{known.name} {'ignores the' if ignored else 'takes no'} parameter `{name}`; {advice}"
+	return Hit(at, message, fix, Severity.WARNING if ignored else None)
 
 
 @rule("DSP033", error="*")

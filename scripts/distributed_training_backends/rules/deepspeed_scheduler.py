@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..flow.deepspeed import Reading
-from ..knowledge.deepspeed import Constructor
 from ..model import Applicability, Severity
 from .deepspeed_conditions import is_kind, is_number, rows
 from .deepspeed_optimizer import parameter_meant
@@ -17,10 +16,6 @@ PARAMS = ("scheduler", "params")
 
 def kind_of(reading: Reading) -> Any:
 	return reading.block("scheduler").get("type")
-
-
-def wraps_optimizer(reading: Reading) -> bool:
-	return reading.stage != 0 or reading.fp16 or reading.bf16
 
 
 @rule("DSP034", error="*")
@@ -43,7 +38,7 @@ def unknown_scheduler(reading: Reading) -> Iterator[Hit]:
 		fix = rewriting(at, near, Applicability.UNSAFE) if near else None
 		message = f'"{kind}" is no scheduler of DeepSpeed {reading.release}, and no class of PyTorch; {advice}'
 		yield Hit(at, message, fix)
-	elif kind not in own and wraps_optimizer(reading):
+	elif kind not in own and (reading.stage != 0 or reading.fp16 or reading.bf16):
 		message = f"PyTorch's {kind} refuses the wrapped optimizer that ZeRO, fp16 and bf16 make; use {listing(own)}"
 		yield Hit(at, message)
 
@@ -66,18 +61,14 @@ def scheduler_parameter(reading: Reading) -> Iterator[Hit]:
 		message = f"{known.name} needs `scheduler.params` as a mapping; write {{}} for its defaults"
 		yield Hit(reading.document.value(*where), message)
 		return
-	yield from unknown_parameters(reading, known, params)
+	for name in params:
+		if not known.open and name not in known.parameters:
+			advice, fix = parameter_meant(known, params, (*PARAMS, name))
+			message = f"{known.name} takes no parameter `{name}`; {advice}"
+			yield Hit(reading.document.key(*PARAMS, name), message, fix)
 	for name in known.required:
 		if name not in params:
 			yield Hit(reading.document.key(*PARAMS), f"{known.name} needs the parameter `{name}`")
-
-
-def unknown_parameters(reading: Reading, known: Constructor, params: dict[str, Any]) -> Iterator[Hit]:
-	for name in params:
-		if known.open or name in known.parameters:
-			continue
-		advice, fix = parameter_meant(known, params, (*PARAMS, name))
-		yield Hit(reading.document.key(*PARAMS, name), f"{known.name} takes no parameter `{name}`; {advice}", fix)
 
 
 @rule("DSP036", error="*")

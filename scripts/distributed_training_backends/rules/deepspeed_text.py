@@ -72,12 +72,11 @@ def duplicate_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 		if defect.name != "duplicate-key":
 			continue
 		at, kept = deepspeed.document.stretch(defect.extent, defect.pointer), deepspeed.document.value(*defect.pointer)
+		what = "DeepSpeed refuses duplicate keys: keep one of them"
 		if deepspeed.huggingface:
-			message = f"`{defect.detail}` stands here twice; json.load keeps the last one and drops this one silently"
-			yield Hit(at, message, None, Severity.WARNING, (kept,))
-		else:
-			message = f"`{defect.detail}` stands here twice; DeepSpeed refuses duplicate keys: keep one of them"
-			yield Hit(at, message, None, None, (kept,))
+			what = "json.load keeps the last one and drops this one silently"
+		severity = Severity.WARNING if deepspeed.huggingface else None
+		yield Hit(at, f"`{defect.detail}` stands here twice; {what}", None, severity, (kept,))
 
 
 @rule("DSP003", error="*")

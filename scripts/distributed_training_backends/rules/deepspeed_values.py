@@ -8,14 +8,12 @@ from ..flow.inputs import DeepSpeedFile
 from ..knowledge.deepspeed import Key
 from ..knowledge.pydantic_values import problem
 from ..model import Applicability, Severity
-from ..sources.document import At
+from .deepspeed_batch import SIZES
 from .deepspeed_conditions import by_key, holds, is_kind, same
 from .deepspeed_walk import Entry, walk
 from .registry import Hit, Operation, Repair, rule
 from .rewriting import rewriting
 from .suggest import closest, did_you_mean, shown, unlike
-
-BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 
 
 @rule("DSP010", error="*")
@@ -28,10 +26,9 @@ def wrong_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 	the readers of the other blocks.
 	"""
 	for reading, entry in walk(deepspeed):
-		if entry.key is None or entry.path in BATCH or entry.path in reading.filled or reading.section(entry.key.path):
+		if entry.key is None or entry.path in SIZES or entry.path in reading.filled or reading.section(entry.key.path):
 			continue
-		reason = refusal(reading, entry, entry.key)
-		if reason is not None:
+		if reason := refusal(reading, entry, entry.key):
 			yield about_value(reading, entry, entry.key, reason)
 
 
@@ -41,9 +38,7 @@ def refusal(reading: Reading, entry: Entry, key: Key) -> str | None:
 
 
 def row_applies(reading: Reading, entry: Entry, row: dict[str, Any]) -> bool:
-	if not reading.covers(row.get("releases", "*")):
-		return False
-	if not holds(reading, row.get("when", {})):
+	if not reading.covers(row.get("releases", "*")) or not holds(reading, row.get("when", {})):
 		return False
 	if "one_of" in row:
 		folded = entry.value.lower() if isinstance(entry.value, str) and row.get("any_case") else entry.value
@@ -52,7 +47,7 @@ def row_applies(reading: Reading, entry: Entry, row: dict[str, Any]) -> bool:
 
 
 def about_value(reading: Reading, entry: Entry, key: Key, reason: str) -> Hit:
-	at = At(reading.document, entry.pointer, "value")
+	at = reading.document.value(*entry.pointer)
 	near = closest(entry.value, map(str, key.choices), 0.4) if isinstance(entry.value, str) else None
 	message = unlike(entry.path, reason, entry.value) + did_you_mean(near)
 	fix = None
@@ -75,7 +70,7 @@ def block_is_no_mapping(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 		section = reading.section(entry.path)
 		if section is None or isinstance(entry.value, dict) or is_passed_over(reading, entry):
 			continue
-		at = At(reading.document, entry.pointer, "value")
+		at = reading.document.value(*entry.pointer)
 		if not section.takes(entry.value) or refused_by_reader(reading, entry):
 			yield Hit(at, f"`{entry.path}` has to be a mapping, but is {shown(entry.value)}")
 		elif entry.path == "zero_optimization" and isinstance(entry.value, bool):
@@ -101,7 +96,7 @@ def block_lacks_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 		for name in section.requires:
 			if name not in entry.value:
 				message = f"DeepSpeed {reading.release} fails on `{entry.path}` without `{name}`; add it"
-				yield Hit(At(reading.document, entry.pointer, "key"), message)
+				yield Hit(reading.document.key(*entry.pointer), message)
 
 
 def is_passed_over(reading: Reading, entry: Entry) -> bool:

@@ -51,9 +51,8 @@ def entries(document: Document, release: str, strict: bool) -> tuple[Entry, ...]
 		known = children(section)
 		for name, value in block.items():
 			path = f"{section}.{name}" if section else name
-			entry = Entry(
-				(*pointer, name), section, name, path, value, known.get(name) or key_of(release, path), unknown
-			)
+			key = known.get(name) or key_of(release, path)
+			entry = Entry((*pointer, name), section, name, path, value, key, unknown)
 			found.append(entry)
 			below = block_path(document, release, entry) if isinstance(value, dict) else None
 			if below is not None:

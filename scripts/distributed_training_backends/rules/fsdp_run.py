@@ -38,16 +38,18 @@ def wrap_class_names(fsdp: Launch) -> Iterator[Hit]:
 	"""
 	option = "fsdp_transformer_layer_cls_to_wrap"
 	value = fsdp.value(option)
-	if meaning(fsdp, "fsdp_auto_wrap_policy") != "TRANSFORMER_BASED_WRAP" or value is None:
-		return
-	if all(part.isidentifier() for part in str(value).split(",")):
+	if meaning(fsdp, "fsdp_auto_wrap_policy") != "TRANSFORMER_BASED_WRAP" or value is None or are_names(str(value)):
 		return
 	names = [str(name).strip() for name in value] if isinstance(value, list) else str(value).split(",")
 	better = ",".join(name.strip() for name in names if name.strip())
-	sound = bool(better) and all(name.isidentifier() for name in better.split(","))
+	sound = are_names(better)
 	text = f"prepare() splits {shown(str(value))} at commas and finds no such classes; write names with commas only"
 	repair = rewriting(fsdp.at(option), better) if fsdp.given(option) and sound else None
 	yield Hit(fsdp.at(option), text + (f": {better}" if sound else ""), repair)
+
+
+def are_names(text: str) -> bool:
+	return all(part.isidentifier() for part in text.split(","))
 
 
 @rule("FSD022", info="*")
@@ -97,12 +99,11 @@ def torch_too_old_for_fsdp(fsdp: Launch, targets: Targets) -> Iterator[Hit]:
 	FSDP needs PyTorch 1.12 (Accelerate up to 0.20), 2.0.1 (0.21), 2.1.0 (since 0.25); FSDP2 needs 2.5.1 in Accelerate
 	1.6.0 and 2.6.0 since 1.7.0. Source: 1.15.0, accelerator.py, `Accelerator.__init__`, and utils/constants.py.
 	"""
-	known = knowledge.for_release(fsdp.release)
-	needed = known.constant("FSDP_PYTORCH_VERSION") or "1.12.0"
-	needed = known.constant("FSDP2_PYTORCH_VERSION") if version_of(fsdp) == 2 else needed.partition(".a0")[0]
+	what = "FSDP2" if version_of(fsdp) == 2 else "FSDP"
+	needed = knowledge.for_release(fsdp.release).constant(f"{what}_PYTORCH_VERSION") or "1.12.0"
+	needed = needed.partition(".a0")[0]
 	if parse(targets.torch) < parse(needed):
-		what = "FSDP2" if version_of(fsdp) == 2 else "FSDP"
-		at = fsdp.at("fsdp_version") if what == "FSDP2" else fsdp.at("distributed_type")
+		at = fsdp.at("fsdp_version" if what == "FSDP2" else "distributed_type")
 		yield Hit(at, f"{what} in accelerate {fsdp.release} needs torch {needed} or newer, not {targets.torch}")
 
 

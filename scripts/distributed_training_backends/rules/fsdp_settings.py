@@ -1,7 +1,6 @@
 """FSD rules about single settings of `fsdp_config`: values that are refused, and settings that do not arrive."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from ..flow.launch import Launch
 from ..knowledge import accelerate as knowledge
@@ -15,6 +14,7 @@ from .values import key_of, meaning, unread_hits, value_hits
 # What FSDP2's `reshard_after_forward` makes of an FSDP1 strategy (commands/to_fsdp2.py).
 RESHARD = {"FULL_SHARD": True, "SHARD_GRAD_OP": False}
 STRATEGY = {"TRUE": "FULL_SHARD", "FALSE": "SHARD_GRAD_OP"}
+NUMBERS = ("1", "2", "3", "4", "5")  # of the strategies, in their order
 OWN_RULES = ("fsdp_reshard_after_forward", "fsdp_sharding_strategy")
 
 
@@ -64,9 +64,8 @@ def reshard_under_fsdp1(fsdp: Launch) -> Iterator[Hit]:
 	value, strategy = fsdp.value("fsdp_reshard_after_forward"), meaning(fsdp, "fsdp_sharding_strategy")
 	wish = STRATEGY.get(str(value).upper(), str(value).upper())
 	severity = Severity.INFO if wish == strategy or value is None else None
-	decides = f"fsdp_sharding_strategy decides{and_it_is(strategy)}"
-	text = f"FSDP1 does not read fsdp_reshard_after_forward: {decides}"
-	valid = wish in (knowledge.for_release(fsdp.release).constant("FSDP_SHARDING_STRATEGY") or ())
+	text = f"FSDP1 does not read fsdp_reshard_after_forward: fsdp_sharding_strategy decides{and_it_is(strategy)}"
+	valid = wish in strategies(fsdp)
 	repair = None
 	if valid and severity is None and not fsdp.given("fsdp_sharding_strategy"):
 		text += f"; write fsdp_sharding_strategy: {wish}"
@@ -86,11 +85,9 @@ def sharding_strategy_under_fsdp2(fsdp: Launch) -> Iterator[Hit]:
 	if version_of(fsdp) != 2 or not fsdp.given("fsdp_sharding_strategy"):
 		return
 	value, reshard = fsdp.value("fsdp_sharding_strategy"), meaning(fsdp, "fsdp_reshard_after_forward")
-	names = knowledge.for_release(fsdp.release).constant("FSDP_SHARDING_STRATEGY") or ()
-	wish = names[int(str(value)) - 1] if str(value) in ("1", "2", "3", "4", "5") else str(value).upper()
+	wish = strategies(fsdp)[int(str(value)) - 1] if str(value) in NUMBERS else str(value).upper()
 	severity = Severity.INFO if value is None or (wish in RESHARD and RESHARD[wish] is reshard) else None
-	decides = f"fsdp_reshard_after_forward decides{and_it_is(reshard)}"
-	text = f"FSDP2 does not read fsdp_sharding_strategy: {decides}"
+	text = f"FSDP2 does not read fsdp_sharding_strategy: fsdp_reshard_after_forward decides{and_it_is(reshard)}"
 	repair = None
 	if wish in RESHARD and not fsdp.given("fsdp_reshard_after_forward") and severity is None:
 		text += f"; write fsdp_reshard_after_forward: {shown(RESHARD[wish])}"
@@ -120,21 +117,24 @@ def ram_efficient_loading_without_sync(fsdp: Launch) -> Iterator[Hit]:
 	anything starts, also for FSDP2, where `fsdp_sync_module_states` means nothing otherwise. It asks for Python's
 	truth: a quoted "false" counts as on. Source: 1.15.0, utils/launch.py, `prepare_multi_gpu_env`.
 	"""
-	loading, sync = fsdp.value("fsdp_cpu_ram_efficient_loading"), fsdp.value("fsdp_sync_module_states")
+	option = "fsdp_cpu_ram_efficient_loading"
+	loading, sync = fsdp.value(option), fsdp.value("fsdp_sync_module_states")
 	if not sync_is_refused(fsdp):
 		return
-	text = f"fsdp_sync_module_states {shown(sync)} is refused while fsdp_cpu_ram_efficient_loading is "
-	if not fsdp.given("fsdp_cpu_ram_efficient_loading"):
+	at, repair = fsdp.at("fsdp_sync_module_states"), switched_on(fsdp, "fsdp_sync_module_states")
+	text = f"fsdp_sync_module_states {shown(sync)} is refused while {option} is "
+	if not fsdp.given(option):
 		text += "true, its default; write fsdp_sync_module_states: true, or turn the loading off as well"
-	elif isinstance(loading, str) and meaning(fsdp, "fsdp_cpu_ram_efficient_loading") is not True:
+	elif isinstance(loading, str) and meaning(fsdp, option) is not True:
 		text += f"the text {shown(loading)}, which counts as on; write false without quotation marks"
-		option = "fsdp_cpu_ram_efficient_loading"
-		yield Hit(fsdp.at("fsdp_sync_module_states"), text, rewriting(fsdp.at(option), False, key=option))
-		return
+		repair = rewriting(fsdp.at(option), False, key=option)
 	else:
 		text += "on; write fsdp_sync_module_states: true, or turn the loading off"
-	at = fsdp.at("fsdp_sync_module_states")
-	yield Hit(at, text, rewriting(at, True) if fsdp.given("fsdp_sync_module_states") else None)
+	yield Hit(at, text, repair)
+
+
+def switched_on(launch: Launch, option: str) -> Repair | None:
+	return rewriting(launch.at(option), True) if launch.given(option) else None
 
 
 def sync_is_refused(launch: Launch) -> bool:
@@ -150,15 +150,13 @@ def sync_module_states_forced(fsdp: Launch) -> Iterator[Hit]:
 	ranks that loaded nothing keep empty weights. Source: 1.15.0, utils/dataclasses.py,
 	`FullyShardedDataParallelPlugin.__post_init__`.
 	"""
-	sync = fsdp.value("fsdp_sync_module_states")
+	option = "fsdp_sync_module_states"
 	loading = str(fsdp.value("fsdp_cpu_ram_efficient_loading")).lower() in TRUE_WORDS
-	if version_of(fsdp) != 1 or not isinstance(sync, str) or meaning(fsdp, "fsdp_sync_module_states") is not False:
-		return
-	if loading:
+	quoted = isinstance(fsdp.value(option), str) and meaning(fsdp, option) is False
+	if version_of(fsdp) == 1 and quoted and loading:
 		effect = "accelerate turns it on" if fsdp.since("0.30.0") else "the other ranks keep empty weights"
-		text = f"fsdp_sync_module_states is off while fsdp_cpu_ram_efficient_loading is on: {effect}; write true"
-		at = fsdp.at("fsdp_sync_module_states")
-		yield Hit(at, text, rewriting(at, True) if fsdp.given("fsdp_sync_module_states") else None)
+		text = f"{option} is off while fsdp_cpu_ram_efficient_loading is on: {effect}; write true"
+		yield Hit(fsdp.at(option), text, switched_on(fsdp, option))
 
 
 @rule("FSD007", error="1.6.0..")
@@ -180,9 +178,12 @@ def unknown_fsdp_version(fsdp: Launch) -> Iterator[Hit]:
 
 
 def reads_reshard(launch: Launch) -> bool:
-	value: Any = launch.value("fsdp_reshard_after_forward")
-	names = knowledge.for_release(launch.release).constant("FSDP_SHARDING_STRATEGY") or ()
-	return str(value).upper() in (*names, "_HYBRID_SHARD_ZERO2") or str(value) in ("1", "2", "3", "4", "5")
+	value = str(launch.value("fsdp_reshard_after_forward"))
+	return value.upper() in (*strategies(launch), "_HYBRID_SHARD_ZERO2") or value in NUMBERS
+
+
+def strategies(launch: Launch) -> Sequence[str]:
+	return knowledge.for_release(launch.release).constant("FSDP_SHARDING_STRATEGY") or ()
 
 
 @rule("FSD008", error="1.6.0..")
@@ -198,9 +199,8 @@ def state_dict_type_under_fsdp2(fsdp: Launch) -> Iterator[Hit]:
 		text = f"FSDP2 does not support {kind} (accelerate {fsdp.release}); write {listing(supported)}"
 		pointer = fsdp.arguments["fsdp_state_dict_type"].pointer or ()
 		replace = Operation("replace", pointer, value="SHARDED_STATE_DICT")
-		yield Hit(
-			fsdp.at("fsdp_state_dict_type"), text, Repair("write SHARDED_STATE_DICT", (replace,), Applicability.UNSAFE)
-		)
+		repair = Repair("write SHARDED_STATE_DICT", (replace,), Applicability.UNSAFE)
+		yield Hit(fsdp.at("fsdp_state_dict_type"), text, repair)
 
 
 @rule("FSD009", error="1.15.0..")
@@ -210,10 +210,8 @@ def activation_offload_without_checkpointing(fsdp: Launch) -> Iterator[Hit]:
 	It needs `fsdp_activation_checkpointing: true` and `fsdp_version: 2`; the plugin refuses it otherwise. Source:
 	1.15.0, utils/dataclasses.py, `FullyShardedDataParallelPlugin.__post_init__`.
 	"""
-	if meaning(fsdp, "fsdp_activation_checkpointing_offload") is not True:
-		return
+	option = "fsdp_activation_checkpointing_offload"
 	missing = [] if meaning(fsdp, "fsdp_activation_checkpointing") else ["fsdp_activation_checkpointing: true"]
 	missing += [] if version_of(fsdp) == 2 else ["fsdp_version: 2"]
-	if missing:
-		key = key_of(fsdp, "fsdp_activation_checkpointing_offload")
-		yield Hit(fsdp.at("fsdp_activation_checkpointing_offload"), f"{key} needs {' and '.join(missing)}")
+	if meaning(fsdp, option) is True and missing:
+		yield Hit(fsdp.at(option), f"{key_of(fsdp, option)} needs {' and '.join(missing)}")

@@ -83,10 +83,9 @@ def count_problem(value: Any, launch: Launch) -> str:
 
 
 def simple_count_problem(value: Any, launch: Launch) -> str:
-	several = machines_of(launch) > 1
 	if value is None and launch.since("1.8.0"):
 		return ""
-	compared = not several or launch.since("1.8.0")
+	compared = machines_of(launch) <= 1 or launch.since("1.8.0")
 	return "is no number, and the launcher compares it with 1" if compared and not is_number(value) else ""
 
 
@@ -106,9 +105,8 @@ def invalid_machine_count(launch: Launch) -> Iterator[Hit]:
 		return
 	whole = integer(value)
 	repair = rewritten(launch, "num_machines", whole) if whole else None
-	yield Hit(
-		launch.at("num_machines"), f"num_machines {shown(value)} is no whole number, and the launcher fails", repair
-	)
+	text = f"num_machines {shown(value)} is no whole number, and the launcher fails"
+	yield Hit(launch.at("num_machines"), text, repair)
 
 
 @rule("LCH004", error="*")
@@ -154,11 +152,10 @@ def invalid_port(launch: Launch) -> Iterator[Hit]:
 		return
 	if isinstance(port, int) and port in PORTS and (not isinstance(port, bool) or (not port and launch.since("1.7.0"))):
 		return
-	checked = launch.since("0.21.0")
 	number = integer(port)
-	out_of_range = number not in PORTS and launch.elastic
-	if checked or number is None or isinstance(port, bool) or out_of_range:
-		repair = rewritten(launch, "main_process_port", number) if number is not None and number in PORTS else None
+	in_range = number is not None and number in PORTS
+	if launch.since("0.21.0") or number is None or isinstance(port, bool) or (launch.elastic and not in_range):
+		repair = rewritten(launch, "main_process_port", number) if in_range else None
 		text = f"main_process_port {shown(port)} is no port number; write a number from 0 to 65535 without quotes"
 		yield Hit(launch.at("main_process_port"), text, repair)
 
@@ -189,13 +186,8 @@ def one_gpu_id(multi_device: Launch) -> Iterator[Hit]:
 	1.15.0, commands/launch.py, `_validate_launch_command`.
 	"""
 	ids = multi_device.value("gpu_ids")
-	if (
-		multi_device.has_config
-		and isinstance(ids, str)
-		and "," not in ids
-		and ids != "all"
-		and machines_of(multi_device) <= 1
-	):
+	single = isinstance(ids, str) and "," not in ids and ids != "all"
+	if multi_device.has_config and single and machines_of(multi_device) <= 1:
 		text = f"{multi_device.distributed_type} with the one GPU id {shown(ids)} is refused; list several or write all"
 		yield Hit(multi_device.at("gpu_ids"), text)
 

@@ -29,8 +29,7 @@ def address_left_open(launch: Launch) -> Iterator[Hit]:
 	needed = launch.elastic or launch.route == "simple"
 	if machines_of(launch) > 1 and needed and not launch.value("main_process_ip"):
 		text = "several machines need main_process_ip: the address of machine 0, the same on every machine"
-		hit = Hit(launch.at("num_machines"), text)
-		yield hit if launch.context.launched else hit._replace(severity=Severity.INFO)
+		yield Hit(launch.at("num_machines"), text, severity=None if launch.context.launched else Severity.INFO)
 
 
 @rule("LCH021", error="*")
@@ -144,9 +143,8 @@ def address_not_text(simple: Launch) -> Iterator[Hit]:
 	value, processes = simple.value("main_process_ip"), simple.value("num_processes")
 	used = machines_of(simple) > 1 or (isinstance(processes, int) and processes > 1)
 	if used and value is not None and not isinstance(value, str):
-		yield Hit(
-			simple.at("main_process_ip"), f"main_process_ip {shown(value)} is no text, and the launcher fails; quote it"
-		)
+		text = f"main_process_ip {shown(value)} is no text, and the launcher fails; quote it"
+		yield Hit(simple.at("main_process_ip"), text)
 
 
 @rule("LCH028", info="0.28.0..")
@@ -183,12 +181,8 @@ def address_not_a_host(elastic: Launch) -> Iterator[Hit]:
 	torch/distributed/elastic/rendezvous/utils.py, `parse_rendezvous_endpoint`.
 	"""
 	address = elastic.value("main_process_ip")
-	if (
-		machines_of(elastic) > 1
-		and address
-		and elastic.given("main_process_ip")
-		and not re.fullmatch(HOST, str(address))
-	):
+	odd = address and elastic.given("main_process_ip") and not re.fullmatch(HOST, str(address))
+	if machines_of(elastic) > 1 and odd:
 		text = f"main_process_ip {shown(address)} is no host name or address, and torchrun refuses it"
 		yield Hit(elastic.at("main_process_ip"), f"{text}; fill it in, or pass --main_process_ip")
 

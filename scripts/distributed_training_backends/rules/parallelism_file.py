@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ..flow.arguments import Arg
+from ..flow.arguments import Arg, defaults
 from ..flow.launch import Launch
 from ..knowledge import accelerate as knowledge
 from ..model import Context, Targets
@@ -19,11 +19,9 @@ HANDLERS = ("tp_handler", "cp_handler", "sp_handler")
 def as_launch(document: Document, targets: Targets, context: Context) -> Launch:
 	"""The sizes as they would arrive in the workers of an FSDP2 run; keys may have the launcher's prefix or not."""
 	release = targets.accelerate
-	options = knowledge.for_release(release).options
-	arguments = {name: Arg(option.default) for name, option in options.items()}
-	arguments |= {"use_parallelism_config": Arg(True), "fsdp_version": Arg("2")}
+	arguments = {**defaults(release), "use_parallelism_config": Arg(True), "fsdp_version": Arg("2")}
 	arguments["num_processes"] = Arg(context.num_processes)
-	for key, value in document.data.items() if isinstance(document.data, dict) else ():
+	for key, value in document.mapping.items():
 		if value is not None:
 			arguments[option_of(key)] = Arg(value, (key,))
 	return Launch(document, release, "fsdp", "FSDP", arguments, context)
@@ -52,12 +50,11 @@ def parallelism_file_unknown_key(parallelism_file: Document, targets: Targets) -
 	"""
 	options = knowledge.for_release(targets.accelerate).options
 	known = {name.removeprefix(PREFIX) for name in options if name.startswith(PREFIX)} | set(HANDLERS)
-	for key in parallelism_file.data if isinstance(parallelism_file.data, dict) else ():
-		if str(key).removeprefix(PREFIX) in known:
-			continue
-		near = closest(str(key).removeprefix(PREFIX), known)
-		text = f"ParallelismConfig of accelerate {targets.accelerate} has no {shown(key)}"
-		yield Hit(parallelism_file.key(key), text + did_you_mean(near), renaming((key,), near))
+	for key in parallelism_file.mapping:
+		if (name := str(key).removeprefix(PREFIX)) not in known:
+			near = closest(name, known)
+			text = f"ParallelismConfig of accelerate {targets.accelerate} has no {shown(key)}"
+			yield Hit(parallelism_file.key(key), text + did_you_mean(near), renaming((key,), near))
 
 
 @rule("PAR052", error="1.10.0..")
@@ -70,8 +67,6 @@ def parallelism_file_value(parallelism_file: Document, targets: Targets, context
 	launch = as_launch(parallelism_file, targets, context)
 	yield from value_hits(launch, (PREFIX,))
 	mesh = mesh_of(launch)
-	if mesh is None:
-		return
 	yield from replication_with_tensor_parallelism(launch)
 	if launch.since("1.13.0"):
 		yield from context_and_sequence_parallelism(launch)

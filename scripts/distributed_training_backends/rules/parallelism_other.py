@@ -29,14 +29,13 @@ def library_too_old_for_parallelism(launch: Launch, targets: Targets) -> Iterato
 	utils/dataclasses.py, `TorchTensorParallelConfig` and `TorchContextParallelConfig`, and utils/constants.py.
 	"""
 	mesh = mesh_of(launch)
-	sizes = {"tp": mesh.tp, "cp": mesh.cp, "sp": mesh.sp} if mesh is not None else {}
-	if launch.route == "tensor_parallel" and launch.before("1.7.0"):
-		sizes = {"tp": 2}
+	alone = launch.route == "tensor_parallel" and launch.before("1.7.0")
+	sizes = {"tp": 2} if alone else mesh._asdict()
 	for name, library, constant in NEEDS:
 		needed = knowledge.for_release(launch.release).constant(constant)
 		if sizes.get(name, 1) > 1 and needed is not None and parse(targets.of(library)) < parse(needed):
 			text = f"{name} parallelism needs {library} {needed} or newer, not {targets.of(library)}"
-			option = f"{PREFIX}{name}_size" if mesh is not None else "tp_size"
+			option = "tp_size" if alone else f"{PREFIX}{name}_size"
 			yield Hit(launch.at(option), text, severity=Severity.WARNING if name == "sp" else None)
 
 

@@ -1,6 +1,7 @@
 """PAR rules about `parallelism_config`: the sizes, their product, and what they need around them."""
 
 from collections.abc import Iterator, Mapping
+from math import prod
 from typing import NamedTuple
 
 from ..flow.launch import Launch
@@ -18,15 +19,15 @@ SIZES = ("dp_replicate", "dp_shard", "tp", "cp", "sp")
 class Mesh(NamedTuple):
 	"""The sizes of a `parallelism_config`, all of them known and at least 1."""
 
-	dp_replicate: int
-	dp_shard: int
-	tp: int
-	cp: int
-	sp: int
+	dp_replicate: int = 1
+	dp_shard: int = 1
+	tp: int = 1
+	cp: int = 1
+	sp: int = 1
 
 	@property
 	def total(self) -> int:
-		return self.dp_replicate * self.dp_shard * self.tp * self.cp * self.sp
+		return prod(self)
 
 	@property
 	def words(self) -> str:
@@ -34,15 +35,15 @@ class Mesh(NamedTuple):
 		return " x ".join(names) or "1"
 
 
-def mesh_of(launch: Launch) -> Mesh | None:
-	"""The sizes that the workers get; None where they get none or one of them is unreadable."""
+def mesh_of(launch: Launch) -> Mesh:
+	"""The sizes that the workers get; all 1 where they get none or one of them is unreadable."""
 	if not launch.uses_parallelism:
-		return None
+		return Mesh()
 	sizes: list[int] = []
 	for name in SIZES:
 		value = 1 if name == "sp" and launch.before("1.12.0") else meaning(launch, f"{PREFIX}{name}_size")
 		if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-			return None
+			return Mesh()
 		sizes.append(value)
 	return Mesh(*sizes)
 
@@ -106,7 +107,7 @@ def product_of_sizes(launch: Launch) -> Iterator[Hit]:
 	parallelism_config.py, `_validate_accelerator`.
 	"""
 	mesh, world = mesh_of(launch), started(launch)
-	if mesh is None or world is None or mesh.total in (1, world) or ulysses(launch, mesh):
+	if world is None or mesh.total in (1, world) or ulysses(launch, mesh):
 		return
 	text = f"the sizes ask for {mesh.total} processes ({mesh.words}), and {world} are started"
 	yield Hit(at_largest(launch, mesh), f"{text}; make the product equal to num_processes")
@@ -121,7 +122,7 @@ def parallelism_needs_fsdp2(launch: Launch) -> Iterator[Hit]:
 	state.py, `AcceleratorState.__init__`.
 	"""
 	mesh = mesh_of(launch)
-	if mesh is None or mesh.total == 1 or fsdp2(launch) or launch.route == "deepspeed":
+	if mesh.total == 1 or fsdp2(launch) or launch.route == "deepspeed":
 		return
 	if launch.route in ("fsdp", "megatron"):
 		what = f"FSDP{version_of(launch)}" if launch.route == "fsdp" else "Megatron-LM"
@@ -142,7 +143,7 @@ def no_dimension_to_shard(fsdp: Launch) -> Iterator[Hit]:
 	`_validate_accelerator`.
 	"""
 	mesh = mesh_of(fsdp)
-	if mesh is not None and fsdp2(fsdp) and mesh.total > 1 and mesh.dp_shard == 1 and mesh.cp == 1:
+	if fsdp2(fsdp) and mesh.total > 1 and mesh.dp_shard == 1 and mesh.cp == 1:
 		text = f"FSDP2 has no dimension to shard over ({mesh.words}); set {PREFIX}dp_shard_size above 1"
 		yield Hit(at_largest(fsdp, mesh), text)
 
@@ -155,7 +156,7 @@ def replication_with_tensor_parallelism(launch: Launch) -> Iterator[Hit]:
 	parallelism_config.py, `ParallelismConfig.__post_init__`.
 	"""
 	mesh = mesh_of(launch)
-	if mesh is not None and (mesh.tp > 1 or mesh.cp > 1) and mesh.dp_replicate > 1 and mesh.dp_shard == 1:
+	if max(mesh.tp, mesh.cp) > 1 and mesh.dp_replicate > 1 and mesh.dp_shard == 1:
 		text = f"{mesh.words} is refused: tensor and context parallelism do not compose with replication alone"
 		yield Hit(launch.at(f"{PREFIX}dp_replicate_size"), f"{text}; set dp_shard_size above 1 or dp_replicate_size 1")
 
@@ -168,7 +169,7 @@ def context_and_sequence_parallelism(launch: Launch) -> Iterator[Hit]:
 	1.15.0, parallelism_config.py, `ParallelismConfig.__post_init__`.
 	"""
 	mesh = mesh_of(launch)
-	if mesh is not None and mesh.cp > 1 and mesh.sp > 1:
+	if mesh.cp > 1 and mesh.sp > 1:
 		text = f"cp_size {mesh.cp} and sp_size {mesh.sp} exclude each other; set one of them to 1"
 		yield Hit(launch.at(f"{PREFIX}sp_size"), text)
 
@@ -183,7 +184,7 @@ def sequence_parallelism_without_deepspeed(launch: Launch) -> Iterator[Hit]:
 	`_prepare_deepspeed`.
 	"""
 	mesh = mesh_of(launch)
-	if mesh is not None and mesh.sp > 1 and mesh.cp == 1 and launch.route != "deepspeed":
+	if mesh.sp > 1 and mesh.cp == 1 and launch.route != "deepspeed":
 		text = "no sequence parallelism takes place: it needs distributed_type: DEEPSPEED"
 		rest = "; without it all sizes of the block are ignored" if launch.since("1.13.0") else ""
 		yield Hit(launch.at(f"{PREFIX}sp_size"), text + rest)
@@ -197,7 +198,7 @@ def sharding_without_fsdp(multi_device: Launch) -> Iterator[Hit]:
 	accelerator.py, `prepare_model`.
 	"""
 	mesh = mesh_of(multi_device)
-	if mesh is not None and mesh.dp_shard > 1 and mesh.sp == 1 and mesh.cp == 1:
+	if mesh.dp_shard > 1 and mesh.sp == 1 and mesh.cp == 1:
 		text = "nothing is sharded without FSDP; write distributed_type: FSDP and fsdp_version: 2"
 		yield Hit(multi_device.at(f"{PREFIX}dp_shard_size"), text)
 
@@ -211,7 +212,7 @@ def sequence_parallel_arithmetic(deepspeed_launch: Launch) -> Iterator[Hit]:
 	("Check batch related parameters"). Source: 1.15.0, accelerator.py, `_prepare_deepspeed`.
 	"""
 	mesh, world = mesh_of(deepspeed_launch), started(deepspeed_launch)
-	if mesh is None or world is None or mesh.sp == 1:
+	if world is None or mesh.sp == 1:
 		return
 	where = deepspeed_launch.at(f"{PREFIX}sp_size")
 	if world % mesh.sp:
@@ -233,7 +234,7 @@ def model_must_be_split(launch: Launch, targets: Targets) -> Iterator[Hit]:
 	Source: 1.15.0, accelerator.py, `prepare_model` and `_prepare_tp`.
 	"""
 	mesh = mesh_of(launch)
-	if mesh is not None and mesh.tp > 1:
+	if mesh.tp > 1:
 		text = f"the script has to load the model for tensor parallelism over {mesh.tp} processes (tp_plan)"
 		if launch.route == "fsdp" and parse(targets.transformers) >= parse("5.1.0"):
 			text += f", and prepare() then fails with transformers {targets.transformers}: use 5.0.0 or older"
@@ -248,7 +249,7 @@ def fixed_length_without_length(launch: Launch) -> Iterator[Hit]:
 	`prepare()`. Source: 1.15.0, utils/dataclasses.py, `DeepSpeedSequenceParallelConfig.__post_init__`.
 	"""
 	mesh = mesh_of(launch)
-	if mesh is None or mesh.sp == 1 or launch.value(f"{PREFIX}sp_seq_length") is not None:
+	if mesh.sp == 1 or launch.value(f"{PREFIX}sp_seq_length") is not None:
 		return
 	if meaning(launch, f"{PREFIX}sp_seq_length_is_variable") is False:
 		text = f"a fixed sequence length needs {PREFIX}sp_seq_length; prepare() fails without it"
@@ -263,7 +264,7 @@ def length_not_divisible(launch: Launch) -> Iterator[Hit]:
 	Source: deepspeed 0.19.8, runtime/sequence_parallel/ulysses_sp.py, `UlyssesSPDataLoaderAdapter`.
 	"""
 	mesh, length = mesh_of(launch), meaning(launch, f"{PREFIX}sp_seq_length")
-	if mesh is None or mesh.sp == 1 or not isinstance(length, int):
+	if mesh.sp == 1 or not isinstance(length, int):
 		return
 	if meaning(launch, f"{PREFIX}sp_seq_length_is_variable") is False and length % mesh.sp:
 		text = f"a sequence of {length} cannot be split evenly over sp_size {mesh.sp}"
@@ -288,7 +289,7 @@ def what_the_model_needs(launch: Launch) -> Iterator[Hit]:
 	`_attach_context_parallel_hooks` and `_refuse_recurrent_layers_under_sequence_parallelism`.
 	"""
 	mesh = mesh_of(launch)
-	for name, size in (("cp", mesh.cp), ("sp", mesh.sp)) if mesh is not None else ():
+	for name, size in (("cp", mesh.cp), ("sp", mesh.sp)):
 		if size > 1:
 			yield Hit(launch.at(f"{PREFIX}{name}_size"), f"with {name}_size {size} {NOTES[name]}", None, Severity.INFO)
 

@@ -175,10 +175,9 @@ def unread_keys(launch: Launch) -> Iterator[Hit]:
 		yield from unread_hits(launch, (PREFIX,))
 	for key, value in entries(launch).items():
 		option = option_of(key)
-		if launch.since("1.9.0"):
-			if not rows_of(option, launch.release):
-				yield unknown_key(launch.document, (BLOCK, key), launch.release)
-		elif not arrives(launch, option):
+		if launch.since("1.9.0") and not rows_of(option, launch.release):
+			yield unknown_key(launch.document, (BLOCK, key), launch.release)
+		if launch.before("1.9.0") and not arrives(launch, option):
 			yield lost(launch, key, value)
 
 

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from ..flow.arguments import Arg
+from ..flow.arguments import Arg, defaults
 from ..flow.launch import Launch
-from ..knowledge import accelerate as knowledge
 from ..model import Context, Targets
 from ..sources.document import Document
 from .precision_fp8 import PREFIX, option_of, refused_values, unknown_key
@@ -14,10 +13,8 @@ from .values import rows_of, table, unread_hits
 
 def as_launch(document: Document, targets: Targets, context: Context) -> Launch:
 	"""The settings as they would arrive in the workers of a run on several GPUs."""
-	options = knowledge.for_release(targets.accelerate).options
-	arguments = {name: Arg(option.default) for name, option in options.items()}
-	arguments["mixed_precision"] = Arg("fp8")
-	for key, value in document.data.items() if isinstance(document.data, dict) else ():
+	arguments = {**defaults(targets.accelerate), "mixed_precision": Arg("fp8")}
+	for key, value in document.mapping.items():
 		arguments[option_of(key)] = Arg(value, (key,))
 	if arguments["fp8_backend"].value is None:
 		arguments["fp8_backend"] = Arg(backend_of(arguments))
@@ -26,12 +23,10 @@ def as_launch(document: Document, targets: Targets, context: Context) -> Launch:
 
 def backend_of(arguments: dict[str, Arg]) -> str | None:
 	given = [name for name, argument in arguments.items() if argument.pointer is not None]
-	readers = [row.when["fp8_backend"]["in"][0] for name in given for row in table().get(name, ()) if owned(row.when)]
+	readers = [
+		row.when["fp8_backend"]["in"][0] for name in given for row in table().get(name, ()) if "fp8_backend" in row.when
+	]
 	return max(readers, key=readers.count) if readers else None
-
-
-def owned(when: object) -> bool:
-	return isinstance(when, dict) and "fp8_backend" in when
 
 
 @rule("PRC020", error="1.9.0..")
@@ -53,7 +48,7 @@ def fp8_file_key_unread(fp8_file: Document, targets: Targets, context: Context) 
 	"""
 	launch = as_launch(fp8_file, targets, context)
 	yield from unread_hits(launch, (PREFIX,))
-	for key in fp8_file.data if isinstance(fp8_file.data, dict) else ():
+	for key in fp8_file.mapping:
 		if not rows_of(option_of(key), launch.release):
 			yield unknown_key(fp8_file, (key,), launch.release)
 

@@ -13,18 +13,9 @@ from .suggest import closest, did_you_mean, listing, shown
 
 # What other tools call the same thing. YAML's own words for false are there because they are what `no` becomes.
 MEANT = {
-	"fp32": "no",
-	"float32": "no",
-	"32": "no",
-	"none": "no",
-	"false": "no",
-	"off": "no",
-	"float16": "fp16",
-	"half": "fp16",
-	"16": "fp16",
-	"16-mixed": "fp16",
-	"bfloat16": "bf16",
-	"bf16-mixed": "bf16",
+	**dict.fromkeys(("fp32", "float32", "32", "none", "false", "off"), "no"),
+	**dict.fromkeys(("float16", "half", "16", "16-mixed"), "fp16"),
+	**dict.fromkeys(("bfloat16", "bf16-mixed"), "bf16"),
 	"float8": "fp8",
 }
 TPU_TYPES = ("XLA", "TPU")

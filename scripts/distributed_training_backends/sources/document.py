@@ -86,6 +86,11 @@ class Document:
 		self.begin = 0  # where it begins, when it is a part of a larger text
 		self.outer: tuple[Document, Pointer] | None = None  # where it stands, when it is an entry of another document
 
+	@property
+	def mapping(self) -> dict[Any, Any]:
+		"""The entries at the top, none where something else than a mapping stands there."""
+		return self.data if isinstance(self.data, dict) else {}
+
 	def key(self, *pointer: str | int) -> "At":
 		return At(self, pointer, "key")
 
