@@ -119,9 +119,9 @@ def test_defaults_of_a_file_are_those_that_take_effect() -> None:
 
 
 def test_what_the_loader_does_with_a_file() -> None:
-	assert NEWEST.loading == {"unknown_keys": "ValueError", "missing distributed_type": "ValueError"}
-	assert at("0.22.0").loading == {"unknown_keys": "TypeError", "mixed_precision_false": "no"}
-	assert NEWEST.old_keys == {"fp16": "mixed_precision", "dynamo_backend": "dynamo_config"}
+	assert NEWEST.section("loading") == {"unknown_keys": "ValueError", "missing distributed_type": "ValueError"}
+	assert at("0.22.0").section("loading") == {"unknown_keys": "TypeError", "mixed_precision_false": "no"}
+	assert NEWEST.section("old_keys") == {"fp16": "mixed_precision", "dynamo_backend": "dynamo_config"}
 	assert NEWEST.fills["num_processes"]["value"] == 1
 	assert "when" in NEWEST.fills["num_processes"]
 	assert "num_processes" not in at("0.33.0").fills

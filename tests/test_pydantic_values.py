@@ -11,8 +11,7 @@ import json
 import pathlib
 import random
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, Optional, Union
 
 import pytest
@@ -20,6 +19,7 @@ from tests.tables import table
 
 import packed
 from distributed_training_backends.knowledge import pydantic_values
+from distributed_training_backends.knowledge.deepspeed import Key
 from distributed_training_backends.knowledge.pydantic_values import RefusedError, convert
 
 CASES = pathlib.Path(__file__).parent / "cases"
@@ -43,17 +43,7 @@ TAKEN = {
 }
 
 
-@dataclass(frozen=True)
-class Setting:
-	"""A key with only what the value checks need."""
-
-	type: str = "any"
-	choices: tuple[Any, ...] = ()
-	bounds: Mapping[str, float] = field(default_factory=dict)
-	read: str = "model"
-	accepts: str | None = None
-	default: Any = "the default"
-	keeps_auto: bool = False
+Setting = partial(Key, "a.key", read="model", default="the default")
 
 
 def exact(value: Any) -> str:

@@ -88,16 +88,6 @@ class AccelerateRelease:
 		"""Keys that the loader adds where they are missing: `value`, and `when` it does so only sometimes."""
 		return self.section("fills")
 
-	@cached_property
-	def old_keys(self) -> Mapping[str, str]:
-		"""Keys of old files that the loader turns into another one: `fp16` becomes `mixed_precision`."""
-		return self.section("old_keys")
-
-	@cached_property
-	def loading(self) -> Mapping[str, str]:
-		"""`unknown_keys` and `missing distributed_type`: the error raised; `mixed_precision_false`: what it becomes."""
-		return self.section("loading")
-
 	def _fields(self, owner: str) -> dict[str, Field]:
 		fills = {name: rule["value"] for name, rule in self.fills.items() if "when" not in rule}
 		return {
@@ -114,15 +104,8 @@ class AccelerateRelease:
 
 	@cached_property
 	def options(self) -> Mapping[str, Option]:
-		return {
-			dest: _option(dest, record, self.command_line["hyphens"])
-			for dest, record in self.section("options").items()
-		}
-
-	@cached_property
-	def command_line(self) -> Mapping[str, bool]:
-		"""`hyphens`: `--num-processes` is taken too; `remembers_given`: which options were given is kept."""
-		return self.section("command_line")
+		hyphens = self.section("command_line")["hyphens"]  # whether `--num-processes` is taken too
+		return {dest: _option(dest, record, hyphens) for dest, record in self.section("options").items()}
 
 	# --- file into command line ---
 
@@ -196,9 +179,8 @@ class AccelerateRelease:
 				found.add(name)
 				ahead += calls.get(name, ())
 		read = {dest for name in found for dest in self.reads.get(name, ())}
-		return frozenset(
-			read | TORCHRUN_OPTIONS if any("distrib_run" in copies.get(name, ()) for name in found) else read
-		)
+		to_torchrun = any("distrib_run" in copies.get(name, ()) for name in found)
+		return frozenset(read | TORCHRUN_OPTIONS if to_torchrun else read)
 
 	def reads_of_file(self, function: str) -> frozenset[str]:
 		"""The keys of the loaded file that a function looks at without the detour over an argument."""
@@ -206,10 +188,8 @@ class AccelerateRelease:
 
 	def _expanded(self, dests: Mapping[str, Any]) -> Iterator[str]:
 		for dest in dests:
-			if dest.endswith("*"):
-				yield from (name for name in self.options if name.startswith(dest[:-1]))
-			else:
-				yield dest
+			fits = (name for name in self.options if name.startswith(dest[:-1]))
+			yield from fits if dest.endswith("*") else (dest,)
 
 	def read_from_environment(self, variable: str) -> tuple[str, ...]:
 		"""The places in Accelerate that read an environment variable, as `module:Class.method`; empty if none does."""

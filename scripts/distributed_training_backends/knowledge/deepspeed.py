@@ -3,13 +3,15 @@
 Every fact comes from `data/deepspeed.json`, as spans of releases. `for_release` gives the view of one release.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from .. import resources, versions
+from . import history
 
+DATA = "deepspeed.json"
 Unknown = Literal["refused", "ignored", "stored", "kwargs"]
 Reader = Literal["accelerate", "trainer"]
 Found = TypeVar("Found")
@@ -59,12 +61,11 @@ class Section(NamedTuple):
 
 
 class Removed(NamedTuple):
-	"""A key whose mere presence is refused."""
+	"""A key whose mere presence is refused, since a release and with a message."""
 
-	path: str
-	message: str
-	issue: int | None
 	since: str
+	message: str
+	issue: int | None = None
 
 
 class Constructor(NamedTuple):
@@ -96,17 +97,9 @@ class DeepSpeedRelease:
 
 	def __init__(self, release: str) -> None:
 		self.release = release
-		self._at = _order()[release]
 
-	def __repr__(self) -> str:
-		return f"DeepSpeedRelease({self.release!r})"
-
-	def _facts(self, table: str) -> Iterator[tuple[str, Any]]:
-		at, order = self._at, _order()
-		for name, runs in _data()[table].items():
-			for first, last, value in runs:
-				if order[first] <= at and (last is None or at <= order[last]):
-					yield name, value
+	def _facts(self, table: str) -> Iterable[tuple[str, Any]]:
+		return history.at(DATA, (table,), self.release).items()
 
 	@cached_property
 	def generation(self) -> Literal[1, 2]:
@@ -131,12 +124,8 @@ class DeepSpeedRelease:
 
 	@cached_property
 	def removed(self) -> Mapping[str, Removed]:
-		return MappingProxyType(
-			{
-				path: Removed(path, record["message"], record.get("issue"), _first(path, "removed"))
-				for path, record in self._facts("removed")
-			}
-		)
+		since = {path: runs[0][0] for path, runs in _data()["removed"].items()}
+		return MappingProxyType({path: Removed(since=since[path], **record) for path, record in self._facts("removed")})
 
 	@cached_property
 	def _children(self) -> Mapping[str, Mapping[str, Key]]:
@@ -175,12 +164,11 @@ class DeepSpeedRelease:
 	@cached_property
 	def optimizers(self) -> Mapping[str, Mapping[str, Constructor]]:
 		"""DeepSpeed's own optimizers by lower-case type, each with its classes by the case that selects them."""
-		return MappingProxyType(
-			{
-				name: {case: _constructor(record) for case, record in cases.items()}
-				for name, cases in self._facts("optimizers")
-			}
-		)
+		made = {
+			name: {case: _constructor(record) for case, record in cases.items()}
+			for name, cases in self._facts("optimizers")
+		}
+		return MappingProxyType(made)
 
 	@cached_property
 	def schedulers(self) -> Mapping[str, Constructor]:
@@ -188,8 +176,7 @@ class DeepSpeedRelease:
 
 	def optimizer(self, kind: str, case: str = "default") -> Constructor | None:
 		"""The class that a `type` selects; `case` is "default", "cpu" (offloaded), "zenflow" or "torch_adam"."""
-		cases = self.optimizers.get(kind.lower())
-		if cases:
+		if cases := self.optimizers.get(kind.lower()):
 			return cases.get(case) or cases["default"]
 		return _of_torch("optimizers", kind)
 
@@ -241,17 +228,8 @@ def _matched(path: str, known: Mapping[str, Found], patterns: Patterns[Found]) -
 
 
 def _data() -> Mapping[str, Any]:
-	data: Mapping[str, Any] = resources.load_json("deepspeed.json")
+	data: Mapping[str, Any] = resources.load_json(DATA)
 	return data
-
-
-def _first(path: str, table: str) -> str:
-	return str(_data()[table][path][0][0])
-
-
-@lru_cache(maxsize=1)
-def _order() -> Mapping[str, int]:
-	return {release: position for position, release in enumerate(releases())}
 
 
 def releases() -> tuple[str, ...]:
@@ -270,13 +248,7 @@ def nearest(release: str) -> str:
 
 def spans(path: str) -> tuple[versions.Span, ...]:
 	"""The releases that read a key, under any of its spellings; adjoining spans are joined."""
-	found: list[versions.Span] = []
-	for first, last, _ in _data()["keys"].get(_canonical().get(path, path), ()):
-		if found and found[-1].last and _order()[first] == _order()[found[-1].last] + 1:
-			found[-1] = versions.Span(found[-1].first, last)
-		else:
-			found.append(versions.Span(first, last))
-	return tuple(found)
+	return tuple(versions.Span(*span) for span in history.presence(DATA, ("keys", _canonical().get(path, path))))
 
 
 @lru_cache(maxsize=1)

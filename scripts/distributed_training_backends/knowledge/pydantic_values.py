@@ -10,7 +10,9 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
+
+from .deepspeed import Key
 
 BOOL_TEXTS = {
 	**dict.fromkeys(("1", "on", "t", "true", "y", "yes"), True),
@@ -22,25 +24,6 @@ _I64 = 2.0**63
 
 class RefusedError(Exception):
 	"""The value is not one that is taken here; the text completes the sentence "the value …"."""
-
-
-class Readable(Protocol):
-	"""What has to be known of a key to judge a value: its type, values, limits and how it is read."""
-
-	@property
-	def type(self) -> str: ...
-	@property
-	def choices(self) -> tuple[Any, ...]: ...
-	@property
-	def bounds(self) -> Mapping[str, float]: ...
-	@property
-	def read(self) -> str: ...
-	@property
-	def accepts(self) -> str | None: ...
-	@property
-	def default(self) -> Any: ...
-	@property
-	def keeps_auto(self) -> bool: ...
 
 
 class Shape(NamedTuple):
@@ -71,7 +54,7 @@ def _split(text: str, mark: str) -> list[str]:
 	return [*parts, text[start:]]
 
 
-def problem(value: Any, key: Readable, generation: int) -> str | None:
+def problem(value: Any, key: Key, generation: int) -> str | None:
 	"""Say why the value is refused ("should be an integer"), or None when it is taken."""
 	try:
 		effective(value, key, generation)
@@ -80,7 +63,7 @@ def problem(value: Any, key: Readable, generation: int) -> str | None:
 	return None
 
 
-def effective(value: Any, key: Readable, generation: int) -> Any:
+def effective(value: Any, key: Key, generation: int) -> Any:
 	"""Give the value that takes effect in the place of the written one, or raise RefusedError."""
 	if key.read == "model" and value == "auto" and not key.keeps_auto:
 		return key.default  # DeepSpeed's base model drops "auto" before it validates
@@ -151,11 +134,17 @@ _BOUNDS: dict[str, tuple[Callable[[float, float], bool], str]] = {
 }
 
 
-def _int1(value: Any) -> Any:
-	try:
-		return int(value)
-	except (TypeError, ValueError, OverflowError):
-		raise RefusedError("should be an integer") from None
+def _made_by(kind: type[int] | type[float], words: str) -> Callable[[Any], Any]:
+	def read(value: Any) -> Any:
+		try:
+			return kind(value)
+		except (TypeError, ValueError, OverflowError):
+			raise RefusedError(f"should be {words}") from None
+
+	return read
+
+
+_int1, _float1 = _made_by(int, "an integer"), _made_by(float, "a number")
 
 
 def _int2(value: Any) -> Any:
@@ -169,20 +158,12 @@ def _int2(value: Any) -> Any:
 	return int(found.group(1))
 
 
-def _float1(value: Any) -> Any:
-	try:
-		return float(value)
-	except (TypeError, ValueError, OverflowError):
-		raise RefusedError("should be a number") from None
-
-
 def _float2(value: Any) -> Any:
 	if isinstance(value, str):
 		grouped = "_" in value and "_" not in (value[0], value[-1]) and "__" not in value and value == value.strip()
-		text = value.replace("_", "") if grouped else value
-		if not text.isascii() or "_" in text:
+		value = value.replace("_", "") if grouped else value
+		if not value.isascii() or "_" in value:
 			raise RefusedError("should be a number")
-		return _float1(text)
 	return _float1(value)
 
 
@@ -226,9 +207,6 @@ def _model1(value: Any) -> Any:
 	raise RefusedError("should be a mapping")
 
 
-_dict2 = _is(dict, "a mapping")
-
-
 def _dtype(_: Any) -> Any:
 	raise RefusedError("can only be set from Python: no JSON value is a torch.dtype")
 
@@ -239,8 +217,8 @@ _KINDS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 	"bool": (_bool, _bool),
 	"str": (_str1, _is(str, "text")),
 	"path": (_is(str, "a path"),) * 2,
-	"dict": (_dict1, _dict2),
-	"model": (_model1, _dict2),
+	"dict": (_dict1, _is(dict, "a mapping")),
+	"model": (_model1, _is(dict, "a mapping")),
 	"none": (_is(type(None), "null"),) * 2,
 	"any": (lambda value: value,) * 2,
 	"dtype": (_dtype, _dtype),

@@ -105,10 +105,5 @@ def spans(*path: str) -> list[tuple[str, str | None]]:
 
 def _fsdp_key(name: str, record: Mapping[str, Any]) -> FsdpKey:
 	only = record.get("only_version")
-	return FsdpKey(
-		name,
-		tuple(record["readers"]),
-		int(only) if only else None,
-		record.get("default"),
-		record.get("default_by_version", {}),
-	)
+	defaults = record.get("default"), record.get("default_by_version", {})
+	return FsdpKey(name, tuple(record["readers"]), int(only) if only else None, *defaults)
