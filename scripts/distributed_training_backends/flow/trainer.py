@@ -36,7 +36,7 @@ class Arguments:
 	def __init__(self, document: Document, targets: Targets) -> None:
 		self.document, self.targets, self.release = document, targets, targets.transformers
 		self.get, self.key, self.value = document.get, document.key, document.value
-		self.given: Mapping[Any, Any] = document.data if isinstance(document.data, dict) else {}
+		self.given: Mapping[Any, Any] = document.mapping
 		self.facts = transformers.for_release(self.release)
 		self.known = self.facts.training_arguments
 
