@@ -66,6 +66,7 @@ TOOLS: Mapping[str, Tool] = {
 	)
 }
 READS_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+NEVER_NEW = ("tools/list", "resources/list", "resources/templates/list", "resources/read", "prompts/list")
 DAY = CacheHint(ttl_ms=86_400_000, scope="public")  # what is listed changes only with a new release
 MOST_COMPLETIONS = 100
 THREADS = 4  # calls at once; they share one interpreter, and more threads would only take memory
@@ -83,7 +84,6 @@ class Server(MCPServer[Any]):
 		await stdio.serve(self._lowlevel_server)
 
 	async def list_tools(self) -> list[ListedTool]:
-		"""List the tools."""
 		return [listed(tool) for tool in TOOLS.values()]
 
 	async def call_tool(
@@ -117,13 +117,7 @@ def server() -> Server:
 		extensions=[Skills()],
 		log_level="WARNING",
 		subscriptions=False,  # nothing that is listed ever changes
-		cache_hints={
-			"tools/list": DAY,
-			"resources/list": DAY,
-			"resources/templates/list": DAY,
-			"resources/read": DAY,
-			"prompts/list": DAY,
-		},
+		cache_hints=dict.fromkeys(NEVER_NEW, DAY),
 	)
 	made.resource(resources.TEMPLATE, name="skill-file", title="A file of the skill")(path_missing)
 	made.completion()(complete)  # type: ignore[no-untyped-call]
@@ -141,7 +135,6 @@ async def complete(
 	argument: CompletionArgument,
 	context: CompletionContext | None,
 ) -> Completion:
-	"""Complete an argument."""
 	name = reference.name if isinstance(reference, PromptReference) else reference.uri
 	values = prompts.completions(name, argument.name, argument.value)
 	return Completion(values=values[:MOST_COMPLETIONS], total=len(values), has_more=len(values) > MOST_COMPLETIONS)

@@ -7,7 +7,7 @@ from distributed_training_backends.model_convert import TARGETS, BadConversionEr
 from distributed_training_backends.render.convert import convert_data, summary
 from distributed_training_backends.render.redact import redact
 
-from .shared import VERSIONS, compact, refuse_paths, targets_from
+from .shared import VERSIONS, compact, refuse_paths, size, targets_from
 from .tool import ROWS, Answer, Arguments, CallError, Tool, choice, text, whole
 
 ROOM = {"concise": 2_900, "full": 60_000}  # bytes of text and notes; with the default at most 1,200 tokens in all
@@ -43,10 +43,6 @@ def shaped(report: ConvertReport, detail: str) -> Answer:
 		said.append("The text is long: detail full gives it." if detail == "concise" else "The text is too long.")
 	head = {"summary": " ".join(said), "verdict": data["verdict"], "equivalent": data["equivalent"]}
 	return {**head, "kind": data["result"], "text": data["text"] if whole_text else "", "notes": notes}
-
-
-def size(said: str) -> int:
-	return len(said.encode("utf-8", "replace"))
 
 
 def said_of(report: ConvertReport) -> str:

@@ -58,12 +58,16 @@ def compact(answer: Answer) -> str:
 	return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
 
 
+def size(said: str) -> int:
+	return len(said.encode("utf-8", "replace"))
+
+
 def fitting(items: Sequence[Any], given: Arguments, share: float = 1) -> list[Any]:
 	"""As many items, from the offset on, as are asked for and leave room for the rest of the answer; at least one."""
 	asked = list(items[given["offset"] : given["offset"] + given["limit"]])
 	room = BUDGETS[given["detail"]] * share
 	for count, item in enumerate(asked):
-		room -= len(compact(item).encode("utf-8", "replace")) + 1
+		room -= size(compact(item)) + 1
 		if room < 0 and count:
 			return asked[:count]
 	return asked

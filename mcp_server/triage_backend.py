@@ -8,7 +8,7 @@ from distributed_training_backends.model_triage import BadFactsError, Candidate,
 from distributed_training_backends.render.redact import redact
 from distributed_training_backends.render.triage_json import candidate_data
 
-from .shared import VERSIONS, compact, fitting, following, left_out, paging
+from .shared import VERSIONS, compact, fitting, following, left_out, paging, size
 from .tool import ROWS, Answer, Arguments, CallError, Tool, text, whole
 
 # Arguments by the fact that they are.
@@ -83,12 +83,8 @@ def cut(parts: Answer, room: int) -> None:
 		(parts["candidates"], 1),
 		(best.get("cautions", []), 0),
 	):
-		while len(part) > least and size(parts) > room:
+		while len(part) > least and size(compact(parts)) > room:
 			part.pop()
-
-
-def size(parts: Answer) -> int:
-	return len(compact(parts).encode("utf-8", "replace"))
 
 
 def short(candidate: Candidate) -> dict[str, Any]:

@@ -13,7 +13,19 @@ from distributed_training_backends.render.effective import lines
 from distributed_training_backends.render.redact import redact_report
 from distributed_training_backends.render.style import counted
 
-from .shared import BUDGETS, VERSIONS, about, compact, fitting, following, left_out, paging, refuse_paths, targets_from
+from .shared import (
+	BUDGETS,
+	VERSIONS,
+	about,
+	compact,
+	fitting,
+	following,
+	left_out,
+	paging,
+	refuse_paths,
+	size,
+	targets_from,
+)
 from .tool import ROWS, Answer, Arguments, CallError, Tool, choice, text, whole
 
 # Arguments that are texts to judge, and the kind that each is of
@@ -60,8 +72,8 @@ def settings(report: Report, findings: list[dict[str, Any]], full: bool) -> list
 	if report.effective is None:
 		return ["nothing here is launched by Accelerate"]
 	told = [shortened(line.replace("<text>:", "")) for line in lines(report.effective, full)]
-	room = BUDGETS["full" if full else "concise"] - len(compact({"findings": findings}).encode())
-	sizes = list(accumulate(len(compact({"": line}).encode()) for line in told))
+	room = BUDGETS["full" if full else "concise"] - size(compact({"findings": findings}))
+	sizes = list(accumulate(size(compact({"": line})) for line in told))
 	kept = sum(size <= room for size in sizes)
 	return [*told[:kept], *([f"{len(told) - kept} more"] if kept < len(told) else [])]
 

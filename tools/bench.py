@@ -1,6 +1,6 @@
 """Measure against the budgets, side by side in one run, and print ratios.
 
-    python tools/bench.py [--runs N] [--oracle-python PATH]
+    python tools/bench.py [--oracle-python PATH]
 
 Cold: whole processes, alternating with what they are compared with, so that a busy machine hits both; the medians are
 compared. Python keeps its bytecode, as it does unless told otherwise, and each program has run once before. Warm: one
@@ -23,7 +23,7 @@ from pathlib import Path
 
 import bench_mcp
 import project
-from bench_mcp import Line
+from bench_mcp import Line, side_by_side
 
 SCRIPT = str(project.ROOT / "scripts" / "validate_backend_config.py")
 TOUR = project.CASES / "tour"
@@ -40,25 +40,18 @@ def seconds(command: Sequence[str]) -> float:
 	return time.perf_counter() - start
 
 
-def side_by_side(one: Sequence[str], other: Sequence[str], runs: int) -> tuple[float, float]:
-	"""The median seconds of two programs that take turns."""
-	seconds(one), seconds(other)
-	pairs = [(seconds(one), seconds(other)) for _ in range(runs)]
-	return statistics.median(pair[0] for pair in pairs), statistics.median(pair[1] for pair in pairs)
-
-
-def cold(kind: str, runs: int) -> Line:
-	ours, baseline = side_by_side([sys.executable, SCRIPT, str(CONFIGS[kind])], BASELINE, runs)
+def cold(kind: str) -> Line:
+	ours, baseline = side_by_side(seconds, [sys.executable, SCRIPT, str(CONFIGS[kind])], BASELINE)
 	print(f"       cold, {kind}: {ours * 1000:.0f} ms, import argparse, json, yaml: {baseline * 1000:.0f} ms")
 	return Line(f"validate, cold, {kind}", ours / baseline, "times python -c 'import argparse, json, yaml'", 2.5)
 
 
-def against_the_library(python: str, runs: int) -> Line:
+def against_the_library(python: str) -> Line:
 	with tempfile.TemporaryDirectory() as folder:
 		config = Path(folder) / "config.yaml"
 		config.write_text(REFUSED, encoding="utf-8")
 		launch = [python, "-m", "accelerate.commands.launch", "--config_file", str(config), "train.py"]
-		ours, real = side_by_side([python, SCRIPT, str(config)], launch, runs)
+		ours, real = side_by_side(seconds, [python, SCRIPT, str(config)], launch, 3)
 	print(f"       ours: {ours * 1000:.0f} ms, accelerate launch up to its refusal: {real * 1000:.0f} ms")
 	return Line("faster than asking the real library", real / ours, "times", 25, at_least=True)
 
@@ -137,14 +130,13 @@ def diagnosis() -> list[Line]:
 
 def main() -> int:
 	parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-	parser.add_argument("--runs", type=int, default=15, help="how often each process is started")
 	parser.add_argument("--oracle-python", help="an interpreter that has accelerate")
 	arguments = parser.parse_args()
-	lines = [line for kind in CONFIGS for line in (cold(kind, arguments.runs), *warm(kind, 200), memory(kind))]
+	lines = [line for kind in CONFIGS for line in (cold(kind), *warm(kind, 200), memory(kind))]
 	if arguments.oracle_python:
-		lines.append(against_the_library(arguments.oracle_python, max(3, arguments.runs // 5)))
+		lines.append(against_the_library(arguments.oracle_python))
 	lines += diagnosis()
-	lines += bench_mcp.lines(arguments.runs)
+	lines += bench_mcp.lines()
 	print(*lines, sep="\n")
 	return int(not all(line.kept for line in lines))
 

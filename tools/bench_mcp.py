@@ -80,10 +80,18 @@ def start(command: Sequence[str]) -> float:
 		return time.perf_counter() - begin
 
 
-def cold(runs: int) -> Line:
-	start(OURS), start(EMPTY)
-	pairs = [(start(OURS), start(EMPTY)) for _ in range(runs)]
-	ours, empty = (statistics.median(pair[side] for pair in pairs) for side in (0, 1))
+def side_by_side(
+	seconds: Callable[[Sequence[str]], float], one: Sequence[str], other: Sequence[str], runs: int = 15
+) -> tuple[float, float]:
+	"""The median seconds of two programs that take turns, after a first run of each."""
+	seconds(one), seconds(other)
+	times = zip(*((seconds(one), seconds(other)) for _ in range(runs)), strict=True)
+	ours, theirs = map(statistics.median, times)
+	return ours, theirs
+
+
+def cold() -> Line:
+	ours, empty = side_by_side(start, OURS, EMPTY)
 	print(f"       MCP start: {ours * 1000:.0f} ms, an empty server on the same SDK: {empty * 1000:.0f} ms")
 	return Line("MCP: start up to the answer to initialize", ours / empty, "times an empty server", 1.25)
 
@@ -108,8 +116,8 @@ def memory(process: int) -> Line:
 	return Line("MCP: resident memory after these calls", int(done.stdout) / 1024, "MiB", 90)
 
 
-def lines(runs: int) -> list[Line]:
-	measured = [cold(runs)]
+def lines() -> list[Line]:
+	measured = [cold()]
 	with running(OURS) as (ask, process):
 		listed = json.dumps(ask("tools/list")["tools"], ensure_ascii=False, separators=(",", ":"))
 		times = {tool: call(ask, tool) for tool in ASKED}

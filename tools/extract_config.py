@@ -37,13 +37,14 @@ def config_facts(package: Path) -> Facts:
 	known_enums = enums(kinds)
 	custom_parser = package / "commands/utils.py"
 	parser_source = custom_parser.read_text(encoding="utf-8") if custom_parser.exists() else ""
+	is_custom = "class CustomArgumentParser" in parser_source
 	members = {f"{path[1]}.{path[2]}": value for path, value in known_enums.items()}
 	return {
 		**config_fields(loader, names),
 		**loading(classes(loader)["BaseConfig"], members),
-		("command_line", "hyphens"): "class CustomArgumentParser" in parser_source,
+		("command_line", "hyphens"): is_custom,
 		("command_line", "remembers_given"): "nondefault" in parser_source,
-		**options(functions(launch)["launch_command_parser"], names, "class CustomArgumentParser" in parser_source),
+		**options(functions(launch)["launch_command_parser"], names, is_custom),
 		**merging(functions(launch)["_validate_launch_command"]),
 		**known_enums,
 		**literals(kinds),

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from extract_field_sources import FLAGS, GETTERS
 from extraction import Facts, FunctionNode, NotConstantError, constants, dotted, evaluate, parse
 
-READERS = {"parse_flag_from_env", "parse_choice_from_env", "get_int_from_env", "os.getenv", "getenv"}
+READERS = GETTERS | FLAGS | {"getenv"}
 ENVIRONMENT = "os.environ"
 
 
@@ -58,8 +59,6 @@ def _without_parameters(node: ast.ClassDef | FunctionNode, known: Mapping[str, A
 
 def _keys(node: ast.AST) -> Iterator[ast.expr]:
 	match node:
-		case ast.Call(func=ast.Attribute(value=owner, attr="get"), args=[key, *_]) if dotted(owner) == ENVIRONMENT:
-			yield key
 		case ast.Call(func=function, args=[key, *_]) if dotted(function) in READERS:
 			yield key
 		case ast.Subscript(value=owner, slice=key, ctx=ast.Load()) if dotted(owner) == ENVIRONMENT:

@@ -82,9 +82,9 @@ def read_rows(path: Path) -> list[Row]:
 	return [{**shared, **row} for shared in json.loads(text)["sources"] for row in shared["rows"]]
 
 
-def measured(rows: Iterable[Row], qualities: str = "AB") -> Iterator[Measured]:
+def measured(rows: Iterable[Row]) -> Iterator[Measured]:
 	for row in rows:
-		if (row.get("quality") or "A") in qualities and row.get("layers"):
+		if (row.get("quality") or "A") in "AB" and row.get("layers"):
 			yield convert(row)
 
 
@@ -158,15 +158,14 @@ def releases_of(row: Row) -> dict[str, str]:
 
 def setup_of(row: Row) -> Setup:
 	backend, world = str(row.get("backend") or "none"), int(row.get("gpus") or 1)
-	split = {name: int(row.get(name) or 1) for name in ("tp", "pp", "sp")}
-	data = max(1, world // (split["tp"] * split["pp"] * split["sp"]))
+	tp, pp, sp = (int(row.get(name) or 1) for name in ("tp", "pp", "sp"))
+	data = max(1, world // (tp * pp * sp))
 	per_node = max(1, world // int(row.get("nodes") or 1))
-	offload = "cpu_offload" in backend
 	made = Setup(
 		backend=kind_of(backend),
-		tp=split["tp"],
-		pp=split["pp"],
-		sp=split["sp"],
+		tp=tp,
+		pp=pp,
+		sp=sp,
 		checkpointing=checkpointing_of(row),
 		sync_each_batch=bool(row.get("sync_each_batch")),
 		built_on_gpu=bool(row.get("init_on_gpu")),
@@ -176,9 +175,7 @@ def setup_of(row: Row) -> Setup:
 	if "hsdp" in backend:
 		return made._replace(shard=per_node, replicate=world // per_node)
 	made = made._replace(shard=data)
-	if offload and made.backend == "fsdp1":
-		return made._replace(offload_params="cpu", offload_optimizer="cpu")
-	return made._replace(offload_optimizer="cpu", offload_params="cpu") if offload else made
+	return made._replace(offload_optimizer="cpu", offload_params="cpu") if "cpu_offload" in backend else made
 
 
 def kind_of(backend: str) -> Any:

@@ -24,7 +24,6 @@ import urllib.request
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
 import packed
 from extraction import dump, release_order
@@ -41,23 +40,14 @@ class ReleaseError(Exception):
 	"""A release is not in the table, cannot be fetched, or is not what the table says."""
 
 
-class Release(NamedTuple):
-	package: str
-	version: str
-	digest: str
-
-	@property
-	def file(self) -> str:
-		return ARCHIVES[self.package].format(self.package, self.version)
+def table(path: Path = TABLE) -> dict[str, dict[str, str]]:
+	"""The digest of every pinned release, oldest first, by package and version."""
+	rows: dict[str, dict[str, str]] = json.loads(packed.unpacked(path))
+	return rows
 
 
-def table() -> dict[str, dict[str, Release]]:
-	"""Every pinned release, oldest first, by package and version."""
-	rows = json.loads(packed.unpacked(TABLE))
-	return {
-		package: {version: Release(package, version, digest) for version, digest in of.items()}
-		for package, of in rows.items()
-	}
+def file_of(package: str, version: str) -> str:
+	return ARCHIVES[package].format(package, version)
 
 
 def known(package: str) -> list[str]:
@@ -65,23 +55,18 @@ def known(package: str) -> list[str]:
 	return list(table()[package])
 
 
-def find(package: str, version: str) -> Release:
-	try:
-		return table()[package][version]
-	except KeyError:
-		raise ReleaseError(f"{package} {version} is not in {TABLE.name}") from None
-
-
 def fetch(package: str, release: str, cache_dir: Path) -> Path:
 	"""The verified archive of a release, downloaded into ``cache_dir/archives`` unless it is there."""
-	pinned = find(package, release)
-	archive = cache_dir / "archives" / pinned.file
-	if archive.is_file() and digest(archive.read_bytes()) == pinned.digest:
+	pinned = table()[package].get(release)
+	if pinned is None:
+		raise ReleaseError(f"{package} {release} is not in {TABLE.name}")
+	archive = cache_dir / "archives" / file_of(package, release)
+	if archive.is_file() and digest(archive.read_bytes()) == pinned:
 		return archive
 	archive.parent.mkdir(parents=True, exist_ok=True)
-	data = download(archive_url(package, pinned.file))
-	if (got := digest(data)) != pinned.digest:
-		raise ReleaseError(f"{pinned.file}: sha256 begins with {got}, {TABLE.name} says {pinned.digest}")
+	data = download(archive_url(package, archive.name))
+	if (got := digest(data)) != pinned:
+		raise ReleaseError(f"{archive.name}: sha256 begins with {got}, {TABLE.name} says {pinned}")
 	write_atomically(archive, data)
 	return archive
 
@@ -203,11 +188,10 @@ def download(url: str) -> bytes:
 
 def pin(package: str, version: str, archive: Path, path: Path = TABLE) -> None:
 	"""Add a release to the table (or correct it), keeping one line for each release, oldest first."""
-	rows = json.loads(packed.unpacked(path))
-	release = Release(package, version, digest(archive.read_bytes()))
-	if archive.name != release.file:
-		raise ReleaseError(f"{archive.name} is not {release.file}")
-	of = {**rows.get(package, {}), version: release.digest}
+	rows = table(path)
+	if archive.name != (wanted := file_of(package, version)):
+		raise ReleaseError(f"{archive.name} is not {wanted}")
+	of = {**rows.get(package, {}), version: digest(archive.read_bytes())}
 	rows[package] = {name: of[name] for name in sorted(of, key=release_order)}
 	packed.pack(path, dump(rows))
 

@@ -23,8 +23,8 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def serving(command: Sequence[str] | None = None, port: int = 0, **options: object) -> Iterator[str]:
-	port = port or free_port()
+def serving(command: Sequence[str] | None = None, **options: object) -> Iterator[str]:
+	port = free_port()
 	command = command or [sys.executable, str(SERVER), "--http", "--port", str(port)]
 	process = subprocess.Popen(
 		[part.replace("PORT", str(port)) for part in command],

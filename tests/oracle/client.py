@@ -7,7 +7,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from threading import Timer
@@ -57,10 +56,10 @@ class Worker(AbstractContextManager["Worker"]):
 
 	def __init__(self, environment: Environment, library: Library, release: str) -> None:
 		self.name = f"{library} {release}"
-		folders = _path(environment, library, release)
+		path_of = environment.deepspeed_path if library == "deepspeed" else environment.accelerate_path
 		command = [str(environment.python), "-m", WORKERS[library]]
 		variables = {k: v for k, v in os.environ.items() if not k.startswith(("ACCELERATE_", "FSDP_", "PYTHON"))}
-		variables["PYTHONPATH"] = os.pathsep.join(str(folder) for folder in (*folders, ROOT))
+		variables["PYTHONPATH"] = os.pathsep.join(str(folder) for folder in (*path_of(release), ROOT))
 		variables["PATH"] = f"{environment.stub_folder / 'commands'}{os.pathsep}{variables['PATH']}"
 		errors = None if os.environ.get("DTB_ORACLE_DEBUG") else subprocess.DEVNULL
 		self.process = subprocess.Popen(
@@ -96,12 +95,6 @@ class Worker(AbstractContextManager["Worker"]):
 			self.process.stdin.close()
 		self.process.kill()  # it holds nothing, and an interpreter with torch in it takes seconds to go by itself
 		self.process.wait()
-
-
-def _path(environment: Environment, library: Library, release: str) -> Iterable[Path]:
-	if library == "deepspeed":
-		return environment.deepspeed_path(release)
-	return environment.accelerate_path(release)
 
 
 class Oracle(AbstractContextManager["Oracle"]):

@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "scripts")]
 
 import releases  # noqa: E402
+from extraction import release_order  # noqa: E402
 
 PINS = {"torch": "2.13.0", "accelerate": "1.15.0", "transformers": "5.24.0", "deepspeed": "0.19.8"}
 EXTRAS = ("pyyaml", "torchao", "tensorboard")
@@ -37,10 +38,6 @@ LIST_VERSIONS = (
 
 class EnvironmentIncompleteError(Exception):
 	"""The oracle cannot be asked: its interpreter or a package is missing."""
-
-
-def order(release: str) -> tuple[int, ...]:
-	return tuple(int(part) for part in release.split("."))
 
 
 @dataclass(frozen=True)
@@ -72,9 +69,10 @@ class Environment:
 	def accelerate_path(self, release: str) -> list[Path]:
 		"""What goes on PYTHONPATH for a release of Accelerate, or one and one of Transformers: "1.12.0/4.57.6"."""
 		release, _, transformers = release.partition("/")
-		folders = [self.stub_folder / name for name in stubs.groups_for(order(release))]
+		folders = [self.stub_folder / name for name in stubs.groups_for(release_order(release))]
 		if transformers not in ("", PINS["transformers"]):
-			folders += [releases.source_tree("transformers", transformers, self.home), self.hub_0()]
+			hub = self.older("hub0", "tokenizers", "huggingface_hub<1", "tokenizers<0.23")
+			folders += [releases.source_tree("transformers", transformers, self.home), hub]
 		if release == PINS["accelerate"]:
 			return folders
 		return [releases.source_tree("accelerate", release, self.home), *folders]
@@ -84,22 +82,16 @@ class Environment:
 		if release == PINS["deepspeed"]:
 			return []
 		folders = [releases.source_tree("deepspeed", release, self.home)]
-		if order(release) < FIRST_DEEPSPEED_ON_PYDANTIC_2:
-			folders.append(self.pydantic_1())
-		if order(release) < FIRST_DEEPSPEED_ON_PLAIN_CPU:
+		if release_order(release) < FIRST_DEEPSPEED_ON_PYDANTIC_2:
+			folders.append(self.older("pydantic1", "pydantic", "--no-deps", "pydantic>=1.10,<2"))
+		if release_order(release) < FIRST_DEEPSPEED_ON_PLAIN_CPU:
 			folders.append(self.stub_folder / "deepspeed")
 		return folders
 
-	def pydantic_1(self) -> Path:
-		folder = self.home / "pydantic1"
-		if not (folder / "pydantic").is_dir():
-			self.install("--no-deps", "--target", str(folder), "pydantic>=1.10,<2")
-		return folder
-
-	def hub_0(self) -> Path:
-		folder = self.home / "hub0"
-		if not (folder / "tokenizers").is_dir():
-			self.install("--target", str(folder), "huggingface_hub<1", "tokenizers<0.23")
+	def older(self, name: str, package: str, *arguments: str) -> Path:
+		folder = self.home / name
+		if not (folder / package).is_dir():
+			self.install("--target", str(folder), *arguments)
 		return folder
 
 	def install(self, *arguments: str) -> None:

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 from tests.oracle.cases import Kind
 from tests.oracle.comparison import ANY_READER, Outcome, Row, grouped
-from tests.oracle.environment import PINS, order
+from tests.oracle.environment import PINS
 from tests.oracle.mutations import KINDS
+
+from extraction import release_order
 
 OUTCOMES = ("agree", "false error", "missed", "left out")
 ABOUT = """Real configs, the rules' examples and mutations of both (drop, rename, misspell, retype, move, combine),
@@ -28,7 +30,7 @@ def markdown(rows: Sequence[Row], seeds: str) -> str:
 	main = [row for row in rows if is_main(row)]
 	readers = [row for row in rows if not is_main(row)]
 	parts = [
-		table("release", main, lambda row: (row.library, order(row.release)), release_name),
+		table("release", main, lambda row: (row.library, release_order(row.release)), release_name),
 		ABOUT.format(seeds=seeds),
 		"## By what was compared\n",
 		table("what was compared", main, group_order, group_name),

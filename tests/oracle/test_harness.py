@@ -16,13 +16,14 @@ from tests.oracle import comparison, liveness, mutations, tables, worker
 from tests.oracle.agreement import FIXED_SEED, RELEASES, Group, by_signature, merged
 from tests.oracle.cases import Case, own, questions
 from tests.oracle.comparison import Row, Truth, truth_for_any, truth_of
-from tests.oracle.environment import PINS, Environment, order
+from tests.oracle.environment import PINS, Environment
 from tests.oracle.judge import Judgement, Said, judge
 from tests.oracle.mutations import smallest
 from tests.oracle.tracing import Traced, unread
 
 import packed
 import releases
+from extraction import release_order
 
 ZERO = {
 	"train_batch_size": 64,
@@ -150,11 +151,11 @@ def test_shrinking_stops_at_its_budget() -> None:
 # --- outcomes ---
 
 
-def row(truth: str, verdict: str, message: str = "bad", kind: Any = "accelerate", reader: str = "launch") -> Row:
+def row(truth: str, verdict: str, message: str = "bad") -> Row:
 	error = {"type": "ValueError", "message": message, "where": "accelerate/a.py:f:12"} if truth == "rejected" else {}
 	said = Judgement(verdict, (Said("ACC001", "error", "/a", "no"),) if verdict == "rejected" else ())
-	case = Case("c", kind, "a: 1\n")
-	return Row("accelerate", "1.15.0", reader, case, truth_of({"verdict": truth, "error": error}), said)
+	case = Case("c", "accelerate", "a: 1\n")
+	return Row("accelerate", "1.15.0", "launch", case, truth_of({"verdict": truth, "error": error}), said)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +226,7 @@ def test_every_compared_release_is_pinned() -> None:
 	for library, known in RELEASES.items():
 		assert set(known) <= set(releases.known(library))
 		assert known[-1] == PINS[library]
-		assert list(known) == sorted(known, key=order)
+		assert list(known) == sorted(known, key=release_order)
 
 
 def test_judging_needs_no_answers() -> None:
@@ -313,7 +314,7 @@ def wheel(folder: Path, files: dict[str, str]) -> Path:
 
 
 def test_an_archive_with_another_digest_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-	file = releases.find("accelerate", "1.15.0").file
+	file = releases.file_of("accelerate", "1.15.0")
 	monkeypatch.setattr(releases, "archive_url", lambda *_: "somewhere")
 	monkeypatch.setattr(releases, "download", lambda _: b"something else")
 	with pytest.raises(releases.ReleaseError, match="sha256"):

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from tests.oracle import environment
 from tests.oracle.agreement import RELEASES
+from tests.oracle.client import Library
 from tests.oracle.environment import Environment
 from tests.oracle.triage_checks import Emitted, Failure, Libraries, check, refused
 
@@ -51,7 +52,7 @@ def fact_set(draw: random.Random) -> Facts:
 			]
 		)
 	kind = draw.choice(["full", "full", "continued", "lora", "qlora", "inference"])
-	facts: Facts = {
+	return {
 		"model": {"name": draw.choice(MODELS)},
 		"task": {"kind": kind},
 		"batch": some(draw, seq=[512, 2048, 4096, 8192, 32768], micro_batch=[1, 2, 4], accumulation=[1, 4, 8]),
@@ -64,7 +65,6 @@ def fact_set(draw: random.Random) -> Facts:
 		**some(draw, attention=["sdpa", "flash_attention_2", "eager"], checkpointing=["none", "full"]),
 		**some(draw, precision=["bf16", "bf16", "fp16", "fp32", "fp8"], compile=[True, False]),
 	}
-	return facts
 
 
 def some(draw: random.Random, **values: Sequence[Any]) -> Facts:
@@ -72,12 +72,8 @@ def some(draw: random.Random, **values: Sequence[Any]) -> Facts:
 
 
 def versions(draw: random.Random) -> Facts:
-	chosen: Facts = {}
-	if draw.random() < 0.4:
-		chosen["accelerate"] = draw.choice(RELEASES["accelerate"])
-	if draw.random() < 0.3:
-		chosen["deepspeed"] = draw.choice(RELEASES["deepspeed"])
-	return chosen
+	shares: dict[Library, float] = {"accelerate": 0.4, "deepspeed": 0.3}
+	return {library: draw.choice(RELEASES[library]) for library, share in shares.items() if draw.random() < share}
 
 
 # --- what is asked ---
