@@ -13,7 +13,7 @@ from tests.tables import table
 from distributed_training_backends.fix import splice
 from distributed_training_backends.knowledge import transformers
 from distributed_training_backends.resources import load_json
-from distributed_training_backends.rules import trainer_values
+from distributed_training_backends.rules import trainer_arguments
 from distributed_training_backends.versions import covers
 
 
@@ -27,7 +27,7 @@ def arguments(release: str | None = None, severity: str = "error", **given: Any)
 
 def test_every_row_is_about_something_that_a_release_has() -> None:
 	for row in load_json("trainer.json")["values"]:
-		assert row["read"] in trainer_values.READERS
+		assert row["read"] in trainer_arguments.READERS
 		held = [name for name in transformers.RELEASES if covers(row["releases"], name)]
 		assert any(row["argument"] in transformers.for_release(name).training_arguments for name in held), row
 	for row in load_json("trainer_fsdp.json")["rows"]:

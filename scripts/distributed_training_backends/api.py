@@ -15,7 +15,7 @@ from .sources.detect import detect, named_like_ours
 from .sources.document import Document
 from .sources.limits import Unreadable
 from .sources.load import load_all
-from .sources.reading import Raw, decode, find_files, glimpse, read_path, read_stdin
+from .sources.reading import Raw, decode, find_files, glimpse, read_path
 from .validate import Options
 from .versions import nearest, parse
 
@@ -135,7 +135,7 @@ def read_all(path: str, stdin: bytes | None, kind: Kind | None) -> Iterator[Docu
 	What a directory holds besides is passed over, and with a `kind` the files of other kinds too.
 	"""
 	if path == "-" and stdin is not None:
-		yield from parsed(read_stdin(stdin), kind)
+		yield from parsed(decode(stdin, "-"), kind)
 	elif isdir(path):
 		yield from read_below(path, kind)
 	else:

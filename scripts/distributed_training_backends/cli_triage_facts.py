@@ -10,7 +10,7 @@ from . import cli_common as common
 from . import cli_parser
 from .resources import load_json
 from .sources.limits import MAX_BYTES, Unreadable
-from .sources.reading import Raw, read_path, read_stdin
+from .sources.reading import Raw, decode, read_path
 from .triage.fact_schema import HINTS, spelled_out
 
 SCHEMA = "schemas/facts.schema.json"
@@ -115,7 +115,7 @@ def loaded(path: str) -> dict[str, Any]:
 
 	if path == "-" and sys.stdin is None:
 		raise common.UsageError("--facts -: standard input is closed")
-	raw = read_stdin(sys.stdin.buffer.read(MAX_BYTES + 1)) if path == "-" else read_path(path)
+	raw = decode(sys.stdin.buffer.read(MAX_BYTES + 1), "-") if path == "-" else read_path(path)
 	return facts_in(text_of(raw, path), path)
 
 

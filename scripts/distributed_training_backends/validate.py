@@ -129,15 +129,14 @@ def findings_of_reader(document: Document, reader: Consumer, options: Options) -
 	if not any(defect.name == "filled-by-shell" for defect in document.defects):
 		yield from run({"deepspeed": DeepSpeedFile(document, reader, options.targets, options.context)}, options)
 		return
-	from .flow.script_parts import file_parts
+	from .flow.script import file_parts
 
 	for part in file_parts(document, reader, options.targets, options.context):
 		yield from (finding for finding in run(part.inputs, options) if part.gives(finding.code))
 
 
 def script_findings(document: Document, options: Options, beside: Sequence[Document]) -> Iterator[Finding]:
-	from .flow.script import script_of  # with it comes what the classes of each release take
-	from .flow.script_parts import script_parts
+	from .flow.script import script_of, script_parts  # with it comes what the classes of each release take
 
 	script = script_of(document, beside, options.targets, options.context)
 	yield from run({"script": script, "beside": script.launch, "trained": script.trained}, options)

@@ -5,6 +5,7 @@ from typing import Any
 
 from ..flow.command import CommandLine, command_line
 from ..flow.launch import launch_of
+from ..flow.placement import block_of
 from ..knowledge import accelerate as knowledge
 from ..model import Context
 from ..model_convert import BadConversionError, Note
@@ -85,7 +86,7 @@ def said(line: CommandLine, parallel: bool, draft: Draft) -> Settings:
 			draft.say("open", name, f"the shell fills it in: write its value, or keep {flag}", where)
 		elif name.startswith("parallelism_config_") and not parallel:
 			draft.say("same", name, "without --use_parallelism_config nothing reads it", where)
-		elif block_of(name) or (name in known.cluster_fields and known.options[name].default is None):
+		elif block_of(name, line.release) or (name in known.cluster_fields and known.options[name].default is None):
 			yield name, given.value
 		else:
 			draft.say("open", name, f"no file sets it: keep {flag} on the command line", where)
@@ -104,11 +105,6 @@ def variables(line: CommandLine, draft: Draft) -> Settings:
 			draft.say("open", name, f"no file sets it: keep {name} in front of the command")
 
 
-def block_of(option: str) -> str | None:
-	blocks: dict[str, list[str]] = table("surfaces", "blocks")
-	return next((block for block, starts in blocks.items() if option.startswith(tuple(starts))), None)
-
-
 def place(draft: Draft, settings: Settings, release: str) -> None:
 	known = knowledge.for_release(release)
 	for name, given in settings:
@@ -117,6 +113,6 @@ def place(draft: Draft, settings: Settings, release: str) -> None:
 			value = truth(value)
 		if name == "fsdp_version":
 			value = int(value)
-		block = block_of(name)
+		block = block_of(name, release)
 		keys = {known.destination(block, key): key for key in entries(draft.document, block)} if block else {}
 		draft.set(value, *([block] if block else []), keys.get(name, name))

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..flow.effect import same
+from ..flow.placement import block_of
 from ..flow.script import Call, Script
 from ..knowledge import accelerate as knowledge
 from ..knowledge.accelerate_api import parameters, sources
@@ -11,8 +12,8 @@ from ..model_convert import Note, Status
 from ..sources.document import OPEN, At, Document
 from ..sources.python_values import Made, Symbol
 from .draft import Draft, fresh
-from .from_launch import block_of, place, start
-from .plugins import Row, applies, option_of, rows
+from .from_launch import place, start
+from .python_code import Row, applies, option_of, rows
 from .source import Settings, table
 
 TYPES = {"deepspeed_plugin": "DEEPSPEED", "fsdp_plugin": "FSDP", "megatron_lm_plugin": "MEGATRON_LM"}
@@ -114,7 +115,9 @@ class Reader:
 	def config(self, document: Document, kind: str) -> tuple[Document, tuple[Note, ...]]:
 		"""The config that starts a run of this type with the options that were found."""
 		draft, fields = Draft(fresh(document, start(kind))), self.known.cluster_fields
-		options = ((name, value) for name, value in self.options.items() if block_of(name) or name in fields)
+		options = (
+			(name, value) for name, value in self.options.items() if block_of(name, self.release) or name in fields
+		)
 		place(draft, options, self.release)
 		told = "the script does not say how many: write it, or give it at launch"
 		return draft.document, (*self.notes, Note("open", "num_processes", told))

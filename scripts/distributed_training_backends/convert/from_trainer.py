@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from ..flow.effect import same
 from ..flow.effective_run import Trainer, setting_at
 from ..flow.effective_trainer import writes
-from ..flow.script import Script
-from ..flow.script_parts import is_open
+from ..flow.script import Script, is_open
 from ..knowledge import transformers
 from ..model import Context, Targets
 from ..model_convert import BadConversionError, Note

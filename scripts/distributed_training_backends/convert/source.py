@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from ..flow.effect import ON, normal
-from ..flow.launch import destination, launch_of
+from ..flow.launch import BLOCKS, destination, launch_of
 from ..knowledge import accelerate as knowledge
 from ..model import Context, Targets
 from ..model_convert import BadConversionError, Status
@@ -54,7 +54,7 @@ class Run(Draft):
 		self.companion, self.targets, self.script = companion, targets, script
 		self.release = targets.accelerate
 		self.known = knowledge.for_release(self.release)
-		for block in table("surfaces", "blocks"):
+		for block in BLOCKS:
 			if not isinstance(document.get(block), dict | None):
 				raise BadConversionError(f"{document.path}: {block} is no mapping of settings")
 		launch = launch_of(document, self.release, context)

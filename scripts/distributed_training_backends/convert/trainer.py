@@ -8,8 +8,7 @@ from ..knowledge import transformers as knowledge
 from ..model_convert import BadConversionError
 from ..sources.writing import block_lines
 from .draft import entries
-from .plugins import argument
-from .python_code import beside
+from .python_code import argument, beside
 from .source import FSDP, PRECISIONS, Run, Settings, table, truth
 
 OUTPUT = "runs"

@@ -10,12 +10,11 @@ from typing import Any
 from ..knowledge import accelerate as knowledge
 from ..knowledge import accelerate_api as api
 from ..model_effective import Setting
+from .arguments import FALSE, TRUE
 from .effective_run import Call, Run
 
 Fields = dict[str, Setting]
 Variables = Mapping[str, Setting]
-TRUE = ("y", "yes", "t", "true", "on", "1")
-FALSE = ("n", "no", "f", "false", "off", "0")
 ARGUMENT_WINS = "an argument in Python counts more"
 VARIABLE_WINS = "the variable counts more than the argument in Python"
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from ..knowledge import accelerate_api as api
 from ..model_effective import Setting
 from . import effective_deepspeed
-from .arguments import Arg
-from .effective_plugins import ARGUMENT_WINS, TRUE, Fields, Variables, chosen, fields, number, typed, unsure
+from .arguments import TRUE, Arg
+from .effective_plugins import ARGUMENT_WINS, Fields, Variables, chosen, fields, number, typed, unsure
 from .effective_run import Run, elastic, runs_deepspeed, setting_at
 from .launch import multi_device_types
 

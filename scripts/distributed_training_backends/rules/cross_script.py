@@ -15,8 +15,8 @@ from ..model import Place, Severity
 from ..model_effective import Setting
 from ..sources.document import OPEN, At, Document
 from ..sources.python_values import Made, Symbol
+from .python_arguments import written
 from .python_tables import weighed
-from .python_values import written
 from .registry import Hit, rule
 from .suggest import shown
 
@@ -62,15 +62,13 @@ def script_beats_the_launcher(script: Script, beside: Launch) -> Iterator[Hit]:
 	What a plugin is given counts; the launcher's variable is read only where nothing is given. Source: 1.15.0,
 	utils/dataclasses.py, `__post_init__` of each plugin; state.py, `AcceleratorState.__init__`.
 	"""
-	for call in script.of(*PLUGINS):
-		for name in call.given:
-			set_to = call.launcher_sets(name)
-			if set_to is not None and set_to.place is not None and differ(call, name, set_to):
-				yield beaten(call, name, set_to, beside)
-	for call in script.of("Accelerator"):
-		set_to = script.exported.get("ACCELERATE_MIXED_PRECISION")
-		if set_to is not None and set_to.place is not None and differ(call, "mixed_precision", set_to):
-			yield beaten(call, "mixed_precision", set_to, beside)
+	both = [(call, name, call.launcher_sets(name)) for call in script.of(*PLUGINS) for name in call.given]
+	precision = script.exported.get("ACCELERATE_MIXED_PRECISION")
+	both += [(call, "mixed_precision", precision) for call in script.of("Accelerator")]
+	for call, name, set_to in both:
+		if set_to is not None and set_to.place is not None and differ(call, name, set_to):
+			text = f"{name}={written(call.given[name])} counts, and not {set_to.value}, which {set_by(set_to)} says"
+			yield Hit(call.at(name), text, related=there(beside, set_to.place))
 
 
 def differ(call: Call, name: str, set_to: Setting) -> bool:
@@ -87,12 +85,6 @@ def named(name: str, value: Any, call: Call) -> Any:
 	text = str(value)
 	numbered = text.isdigit() and 0 < int(text) <= len(words)
 	return words[int(text) - 1] if numbered else value
-
-
-def beaten(call: Call, name: str, set_to: Setting, launch: Launch) -> Hit:
-	value = written(call.given[name])
-	text = f"{name}={value} counts, and not {set_to.value}, which {set_by(set_to)} says"
-	return Hit(call.at(name), text, related=there(launch, set_to.place))
 
 
 @rule("XCF032", warning="*")

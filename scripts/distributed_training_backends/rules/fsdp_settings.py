@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
+from ..flow.arguments import TRUE
 from ..flow.launch import Launch
 from ..knowledge import accelerate as knowledge
 from ..model import Applicability, Severity
-from .readings import TRUE_WORDS
 from .registry import Hit, Operation, Repair, rule
 from .rewriting import as_written, rewriting
 from .suggest import listing, shown
@@ -151,7 +151,7 @@ def sync_module_states_forced(fsdp: Launch) -> Iterator[Hit]:
 	`FullyShardedDataParallelPlugin.__post_init__`.
 	"""
 	option = "fsdp_sync_module_states"
-	loading = str(fsdp.value("fsdp_cpu_ram_efficient_loading")).lower() in TRUE_WORDS
+	loading = str(fsdp.value("fsdp_cpu_ram_efficient_loading")).lower() in TRUE
 	quoted = isinstance(fsdp.value(option), str) and meaning(fsdp, option) is False
 	if version_of(fsdp) == 1 and quoted and loading:
 		effect = "accelerate turns it on" if fsdp.since("0.30.0") else "the other ranks keep empty weights"

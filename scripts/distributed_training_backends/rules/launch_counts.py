@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
+from ..flow.arguments import FALSE, TRUE
 from ..flow.launch import Launch, is_number
 from ..model import Severity
-from .readings import FALSE_WORDS, TRUE_WORDS
 from .registry import Hit, Repair, rule
 from .rewriting import as_written, rewriting
 from .suggest import shown
@@ -218,7 +218,7 @@ def use_cpu_not_a_truth_word(simple: Launch) -> Iterator[Hit]:
 	1.15.0, utils/environment.py, `str_to_bool`.
 	"""
 	value = simple.value("use_cpu")
-	if value and str(value).lower() not in (*TRUE_WORDS, *FALSE_WORDS):
+	if value and str(value).lower() not in (*TRUE, *FALSE):
 		yield Hit(simple.at("use_cpu"), f"use_cpu {shown(value)} is neither true nor false, and accelerate refuses it")
 	elif (value is None and simple.given("use_cpu")) or value in ("", [], {}):
 		yield Hit(simple.at("use_cpu"), f"use_cpu {shown(value)} is neither true nor false; write false")

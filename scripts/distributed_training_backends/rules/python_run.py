@@ -8,8 +8,8 @@ from ..model import Severity
 from ..sources.document import OPEN, At
 from ..sources.python_values import Made
 from ..versions import in_span
+from .python_arguments import written
 from .python_tables import weighed
-from .python_values import written
 from .registry import Hit, rule
 
 ACCUMULATION = "gradient_accumulation_steps"

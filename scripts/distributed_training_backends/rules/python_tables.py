@@ -8,6 +8,7 @@ A condition names an argument and says what it has to be: `given`, `in`, `not_in
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from ..flow.arguments import FALSE, TRUE
 from ..flow.script import DATA, Call, Field, Script, plain
 from ..knowledge import accelerate as knowledge
 from ..model import Severity
@@ -15,7 +16,6 @@ from ..resources import load_json
 from ..sources.document import OPEN
 from ..sources.python_values import Made, Symbol
 from ..versions import covers, in_span
-from .readings import FALSE_WORDS, TRUE_WORDS
 from .registry import Hit
 from .suggest import closest, listing
 
@@ -173,7 +173,7 @@ def read_integer(row: Row, value: Any, _call: Call) -> Reading:
 
 
 def read_truth(_row: Row, value: Any, _call: Call) -> Reading:
-	words = isinstance(value, str) and value.lower() in (*TRUE_WORDS, *FALSE_WORDS)
+	words = isinstance(value, str) and value.lower() in (*TRUE, *FALSE)
 	return TAKEN if isinstance(value, bool) or words else Reading("True or False")
 
 

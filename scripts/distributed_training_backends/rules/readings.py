@@ -7,6 +7,7 @@ Python functions are used here, on the same text.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ..flow.arguments import FALSE, TRUE
 from ..knowledge import accelerate as knowledge
 from ..model import Applicability
 from ..sources.document import At
@@ -14,8 +15,6 @@ from .registry import Repair
 from .rewriting import as_written, removing, rewriting
 from .suggest import closest, did_you_mean, listing
 
-TRUE_WORDS = ("y", "yes", "t", "true", "on", "1")
-FALSE_WORDS = ("n", "no", "f", "false", "off", "0")
 How = Mapping[str, Any]
 
 
@@ -48,17 +47,17 @@ def read(how: How, value: Any, release: str) -> Outcome:
 def read_truth(_how: How, value: Any, _release: str) -> Outcome:
 	"""str_to_bool: a fixed list of words, in any case."""
 	text = str(value).lower()
-	if text in TRUE_WORDS or text in FALSE_WORDS:
-		return Outcome(text in TRUE_WORDS)
+	if text in TRUE or text in FALSE:
+		return Outcome(text in TRUE)
 	near = closest(text, ("true", "false")) if isinstance(value, str) else None
 	return Outcome(None, "true or false", better={"true": True, "false": False}.get(near or ""))
 
 
 def read_true_only(_how: How, value: Any, _release: str) -> Outcome:
 	text = str(value).lower()
-	if text == "true" or text in FALSE_WORDS or value is None:
+	if text == "true" or text in FALSE or value is None:
 		return Outcome(text == "true")
-	meant = text.strip() in TRUE_WORDS
+	meant = text.strip() in TRUE
 	slip = "only the word true switches it on, every other text counts as false"
 	return Outcome(False, slip=slip, better=True if meant else None, sure=meant)
 

@@ -1,20 +1,23 @@
-"""TRN rules about a file of TrainingArguments: the names of the arguments.
+"""TRN rules about a file of TrainingArguments: the names of the arguments, and their values one by one.
 
 Such a file is read by `HfArgumentParser` (`parse_yaml_file`, `parse_json_file`) or passed as keywords. It may hold
 arguments of other dataclasses of a script too, so a name that TrainingArguments never had may be one of theirs.
 """
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
+from math import inf
 from typing import Any
 
+from ..flow.arguments import FALSE
 from ..flow.trainer import Arguments
 from ..knowledge import transformers
-from ..model import Severity
+from ..model import Applicability, Severity
 from ..resources import load_json
 from ..versions import describe, parse
 from .registry import Hit, Repair, rule
-from .rewriting import removing, renaming
-from .suggest import closest, named, shown
+from .rewriting import as_written, removing, renaming, rewriting
+from .suggest import closest, did_you_mean, listing, misfit, named, shown
 
 DATA = "trainer.json"
 KIND = "training_arguments"
@@ -133,3 +136,169 @@ def argument_deprecated(trainer: Arguments) -> Iterator[Hit]:
 
 def outlived(old: str, new: str) -> bool:
 	return parse(transformers.spans(KIND, new)[0][0]) > parse(transformers.spans(KIND, old)[0][0])
+
+
+Row = Mapping[str, Any]
+NUMBERS = ("float", "int", "float | None", "int | None")
+
+
+@rule("TRN020", error="*")
+def argument_value(trainer: Arguments) -> Iterator[Hit]:
+	"""A value of an argument that TrainingArguments refuses.
+
+	Strategies, schedulers and optimizers are compared letter by letter; an unquoted `no` is the boolean false for
+	YAML and none of them. Numbers are compared with numbers, so a text ("10", or 5e-5, which YAML 1.1 reads as a
+	text) ends in a TypeError. Source: 5.24.0, training_args.py, `TrainingArguments.__post_init__` and
+	`_validate_args`.
+	"""
+	for row in load_json(DATA)["values"]:
+		name = row["argument"]
+		if name not in trainer.given or name not in trainer.known or not trainer.covers(row["releases"]):
+			continue
+		if trainer.given.get(row.get("unless")) is None and (expected := refused(row, trainer.get(name), trainer)):
+			yield refusal(trainer, row, expected)
+
+
+def refused(row: Row, value: Any, trainer: Arguments) -> str:
+	if value is None and row.get("null"):
+		return ""
+	return READERS[row["read"]](row, value, trainer)
+
+
+def refusal(trainer: Arguments, row: Row, expected: str) -> Hit:
+	name, value = row["argument"], trainer.get(row["argument"])
+	near = meant(row, value, trainer)
+	at = trainer.value(name)
+	sure = value is False or isinstance(near, (int, float))
+	applicability = Applicability.SAFE if sure else Applicability.UNSAFE
+	repair = None if near is None else rewriting(at, near, applicability)
+	says = f"transformers {trainer.release} refuses it"
+	says += did_you_mean(near if isinstance(near, str) and value else None)
+	if value is False and near == "no":
+		says += f" (YAML reads an unquoted no as false); write {as_written(at, near)}"
+	return Hit(at, misfit(f"{name} {shown(value)}", expected, says), repair)
+
+
+def meant(row: Row, value: Any, trainer: Arguments) -> Any:
+	if row["read"] == "enum":
+		words = enum_words(row, trainer)
+		lower = {word.lower(): word for word in words}.get(str(value).lower())
+		near = lower or (closest(value, words) if isinstance(value, str) else None)
+		return "no" if value is False and "no" in words else near
+	if row["read"] == "reports":
+		return "none" if value is False else closest(value, row["words"]) if isinstance(value, str) else None
+	return number_in(value)
+
+
+def number_in(value: Any) -> int | float | None:
+	if not isinstance(value, str):
+		return None
+	for kind in (int, float):
+		try:
+			return kind(value)
+		except ValueError:
+			continue
+	return None
+
+
+def enum_words(row: Row, trainer: Arguments) -> tuple[str, ...]:
+	return trainer.facts.enum(row["enum"])
+
+
+def read_enum(row: Row, value: Any, trainer: Arguments) -> str:
+	words = enum_words(row, trainer)
+	return "" if isinstance(value, str) and value in words else listing(words)
+
+
+def read_words(row: Row, value: Any, _trainer: Arguments) -> str:
+	wrong = isinstance(value, str) and any(word not in row["words"] for word in value.split())
+	return f"words of {listing(row['words'])}" if wrong else ""
+
+
+def read_reports(row: Row, value: Any, _trainer: Arguments) -> str:
+	names = value if isinstance(value, list) else [value]
+	return "" if all(name in row["words"] for name in names) else f"{listing(row['words'])}, or a list of them"
+
+
+def read_json_text(_row: Row, value: Any, _trainer: Arguments) -> str:
+	if not isinstance(value, str) or not value.startswith("{"):
+		return ""
+	try:
+		json.loads(value)
+	except ValueError:
+		return "a mapping, nor JSON"
+	return ""
+
+
+def read_settings(row: Row, value: Any, trainer: Arguments) -> str:
+	if isinstance(value, (str, dict)) or not value:
+		return read_json_text(row, value, trainer)
+	return "a mapping, nor the path of a JSON file"
+
+
+def taking(takes: Callable[[Any], bool], expected: str) -> Callable[[Row, Any, Arguments], str]:
+	return lambda _row, value, _trainer: "" if takes(value) else expected
+
+
+def is_integer_of(value: Any, least: int) -> bool:
+	return isinstance(value, int) and value >= least
+
+
+def is_from(value: Any, least: float, most: float = inf) -> bool:
+	return isinstance(value, (int, float)) and least <= value <= most
+
+
+READERS: Mapping[str, Callable[[Row, Any, Arguments], str]] = {
+	"enum": read_enum,
+	"words": read_words,
+	"reports": read_reports,
+	"json-text": read_json_text,
+	"settings": read_settings,
+	"text": taking(lambda value: isinstance(value, str), "a text"),
+	"number": taking(lambda value: isinstance(value, (int, float)), "a number"),
+	"integer": taking(lambda value: isinstance(value, int), "an integer"),
+	"given": taking(lambda value: value is not None, "a number"),
+	"count": taking(lambda value: is_integer_of(value, 1), "an integer above 0"),
+	"loose-count": taking(
+		lambda value: isinstance(value, int) or (isinstance(value, float) and value > 0), "an integer above 0"
+	),
+	"not-negative": taking(lambda value: is_from(value, 0), "a number of at least 0"),
+	"ratio": taking(lambda value: is_from(value, 0, 1), "a number from 0 to 1"),
+	"whole-steps": taking(lambda value: is_integer_of(value, 0), "an integer of at least 0"),
+	"steps-but-one": taking(lambda value: is_integer_of(value, 0) and value != 1, "0, or an integer above 1"),
+	"any-number": taking(lambda _: True, ""),  # not looked at here
+}
+
+
+@rule("TRN021", warning="*")
+def number_as_text(trainer: Arguments) -> Iterator[Hit]:
+	"""A text where an argument is a number.
+
+	TrainingArguments converts nothing, so the training fails later: `learning_rate: 5e-5` is a text for YAML 1.1,
+	which wants 5.0e-5. Arguments that are looked at right away are refused (TRN020). Source: 5.24.0,
+	training_args.py, `TrainingArguments.__post_init__`.
+	"""
+	told = {row["argument"] for row in load_json(DATA)["values"]}
+	for name, item in trainer.known.items():
+		value = trainer.given.get(name)
+		number = number_in(value)
+		if number is not None and item.type in NUMBERS and name not in told:
+			at = trainer.value(name)
+			then = ", and making the optimizer fails" if name == "learning_rate" else ""
+			text = f"{name} is the text {shown(value)} and is not converted{then}; write {as_written(at, number)}"
+			yield Hit(at, text, rewriting(at, number))
+
+
+@rule("TRN022", warning="*")
+def boolean_as_text(trainer: Arguments) -> Iterator[Hit]:
+	"""A text where an argument is true or false.
+
+	Any text but the empty one counts as true: `bf16: "false"` switches it on. Source: 5.24.0, training_args.py,
+	`TrainingArguments.__post_init__`.
+	"""
+	for name, item in trainer.known.items():
+		value = trainer.given.get(name)
+		if isinstance(value, str) and item.type in ("bool", "bool | None") and value.lower() in FALSE:
+			at = trainer.value(name)
+			text = f"{name} is the text {shown(value)}, which counts as true; write false without quotation marks"
+			yield Hit(at, text, rewriting(at, False))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
+from ..flow.arguments import FALSE
 from ..knowledge import transformers
 from ..model import Pointer, Targets
 from ..resources import load_json
@@ -147,7 +148,7 @@ def read_whole(_how: Row, value: Any, _release: str) -> Outcome:
 
 def read_truthy(_how: Row, value: Any, _release: str) -> Outcome:
 	"""Python's own truth: any text but the empty one is true."""
-	if isinstance(value, str) and value.lower() in readings.FALSE_WORDS:
+	if isinstance(value, str) and value.lower() in FALSE:
 		slip = "the text is not converted and counts as true; write false without quotation marks"
 		return Outcome(True, slip=slip, better=False, sure=True)
 	return Outcome(bool(value))

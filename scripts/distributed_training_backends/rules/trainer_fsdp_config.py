@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
+from ..flow.arguments import FALSE, TRUE
 from ..flow.trainer import Arguments
 from ..model import Applicability, Severity, Targets
 from ..sources.document import Document
 from ..versions import covers
-from .readings import FALSE_WORDS, TRUE_WORDS, advice
+from .readings import advice
 from .registry import Hit, Operation, Repair, rule
 from .rewriting import removing
 from .suggest import closest, did_you_mean, listing, misfit, named, shown
@@ -95,9 +96,9 @@ def unread_hits(config: FsdpConfig) -> Iterator[Hit]:
 def same(value: Any, default: Any) -> bool:
 	"""Tell whether a value comes to the default: true and "true" do, and so do a missing and an empty value."""
 	one, other = str(value).lower(), str(default).lower()
-	if one in TRUE_WORDS and other in TRUE_WORDS:
+	if one in TRUE and other in TRUE:
 		return True
-	return one == other or (one in (*FALSE_WORDS, "none", "{}") and other in (*FALSE_WORDS, "none", "{}"))
+	return one == other or (one in (*FALSE, "none", "{}") and other in (*FALSE, "none", "{}"))
 
 
 @rule("TRN004", info="*")
@@ -294,7 +295,7 @@ def refused_beside(trainer: Arguments) -> Iterator[Hit]:
 	names = ("activation_checkpointing", "gradient_checkpointing")
 	twice = next((name for name in names if trainer.given.get(name)), None)
 	value = config.value("activation_checkpointing")
-	if twice and (str(value).lower() in TRUE_WORDS if new(trainer) else value):
+	if twice and (str(value).lower() in TRUE if new(trainer) else value):
 		text = f"{twice} here and activation_checkpointing in fsdp_config exclude each other; keep the latter"
 		repair = removing((twice,), Applicability.SAFE)
 		yield Hit(trainer.key(twice), text, repair, related=(config.key("activation_checkpointing"),))

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..model import Extent
 from .document import Defect
-from .json_scan import ScanBreakdownError, ScanError
+from .json_scan import JsonGrammar, ScanBreakdownError, ScanError
 from .limits import check_number
 
 MAX_DEFECTS = 1000  # a text of nothing but comments shall not fill the memory with remarks about them
@@ -22,16 +22,15 @@ _ESCAPES = {'"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n":
 _PUNCTUATION = frozenset("{}[],:")
 
 
-class HjsonGrammar:
+class HjsonGrammar(JsonGrammar):
 	"""The tokens of Hjson. Departures from JSON are noted in `defects`, as extents of the given text.
 
 	DeepSpeed opens the file in text mode, so that every line end is a line feed when Hjson sees it.
 	"""
 
 	def __init__(self, text: str, braceless: bool = False) -> None:
-		self.text = re.sub("\r\n?", "\n", text)
+		super().__init__(re.sub("\r\n?", "\n", text))
 		self.braceless = braceless
-		self.closed = 0
 		self.defects: list[Defect] = []
 		self._comments_until = 0
 		pairs = [found.start() for found in re.finditer("\r\n", text)]

@@ -1,11 +1,24 @@
-"""The walk over the text of a JSON document that its two grammars share; it keeps its own stack, so depth is data."""
+"""The tokens of JSON, and the walk over a text that Hjson shares; it keeps its own stack, so depth is data."""
 
-from typing import Any, NamedTuple, Protocol
+import json.decoder
+import re
+from typing import Any, NamedTuple
 
 from ..model import Extent
-from .limits import MAX_DEPTH, MAX_NODES, too_deep, too_many_nodes
+from .limits import MAX_DEPTH, MAX_NODES, check_number, too_deep, too_many_nodes
 
 _NOWHERE = Extent(0, 0)
+_BLANK = re.compile(r"[ \t\n\r]*")
+_NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+_WORD = re.compile(r"null|true|false|NaN|-?Infinity")
+_WORDS = {
+	"null": None,
+	"true": True,
+	"false": False,
+	"NaN": float("nan"),
+	"Infinity": float("inf"),
+	"-Infinity": float("-inf"),
+}
 
 
 class ScanError(ValueError):
@@ -25,25 +38,54 @@ class Item(NamedTuple):
 	overridden: tuple[tuple[str, Extent], ...] = ()
 
 
-class Grammar(Protocol):
-	"""What differs between JSON and Hjson."""
+class JsonGrammar:
+	"""The tokens of strict JSON, as Python's `json` module reads it (with NaN and Infinity); Hjson's differ."""
 
-	text: str
-	braceless: bool
+	braceless = False
+
+	def __init__(self, text: str) -> None:
+		self.text = text
+		self.closed = 0
 
 	def skip(self, position: int) -> int:
 		"""Pass over what stands between two tokens."""
+		found = _BLANK.match(self.text, position)
+		return found.end() if found else position
 
 	def key(self, position: int) -> tuple[str, int]:
 		"""Read a key; give it and the position after it."""
+		if self.text[position : position + 1] != '"':
+			raise ScanError
+		return self._string(position)
 
 	def scalar(self, position: int) -> tuple[Any, int, int]:
 		"""Read a value that is no object or array; give it, its end, and where to go on."""
+		if self.text[position : position + 1] == '"':
+			string, end = self._string(position)
+			return string, end, end
+		word = _WORD.match(self.text, position)
+		if word:
+			return _WORDS[word.group()], word.end(), word.end()
+		number = _NUMBER.match(self.text, position)
+		if number is None:
+			raise ScanError
+		return to_number(number), number.end(), number.end()
 
 	def next_slot(self, position: int, closing: str) -> int | None:
 		"""After a value: give where the next entry begins, or None when the collection closes at `closed`."""
+		char = self.text[position : position + 1]
+		if char == ",":
+			return self.skip(position + 1)
+		if char != closing:
+			raise ScanError
+		self.closed = position + 1
+		return None
 
-	closed: int
+	def _string(self, position: int) -> tuple[str, int]:
+		try:
+			return json.decoder.scanstring(self.text, position + 1, True)  # type: ignore[attr-defined,no-any-return]
+		except json.JSONDecodeError as error:
+			raise ScanError from error
 
 
 class _Frame:
@@ -76,7 +118,7 @@ class _Frame:
 class Scan:
 	"""One pass over a text with one grammar."""
 
-	def __init__(self, grammar: Grammar) -> None:
+	def __init__(self, grammar: JsonGrammar) -> None:
 		self._grammar = grammar
 		self._text = grammar.text
 		self._frames: list[_Frame] = []
@@ -135,3 +177,11 @@ class Scan:
 		self._count += 1
 		if self._count > MAX_NODES:
 			raise too_many_nodes()
+
+
+def to_number(found: re.Match[str]) -> int | float:
+	whole, fraction, exponent = found.groups()
+	check_number(found.group())
+	if fraction or exponent:
+		return float(whole + (fraction or "") + (exponent or ""))
+	return int(whole)

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..model import Extent, Kind, Pointer
 from . import marks
 from .document import Defect, Document, Node
-from .json_grammar import JsonGrammar
-from .json_scan import Item, Scan, ScanBreakdownError, ScanError
+from .json_scan import Item, JsonGrammar, Scan, ScanBreakdownError, ScanError
 
 if TYPE_CHECKING:
 	from .hjson_grammar import HjsonGrammar

@@ -58,7 +58,7 @@ def is_script(raw: Raw) -> bool:
 
 
 def _shell(raw: Raw, kind: Kind | None) -> list[Document | Unreadable]:
-	from .environment import looks_like_environment, parse_environment
+	from .command import looks_like_environment, parse_environment
 	from .launchers import launch_documents
 
 	if kind == "environment" or (kind is None and looks_like_environment(raw.text)):
@@ -90,7 +90,7 @@ def _beside(raw: Raw) -> list[Document]:
 		return launch_documents(raw.path, raw.text)
 	if not re.search(r"^[ \t]*(?:export[ \t]+)?[A-Z][A-Z0-9_]*=|^- `Accelerate`", raw.text, re.MULTILINE):
 		return []
-	from .environment import looks_like_environment, parse_environment, printed_config
+	from .command import looks_like_environment, parse_environment, printed_config
 
 	if looks_like_environment(raw.text):
 		return [parse_environment(raw.path, raw.text)]

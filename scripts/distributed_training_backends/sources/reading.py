@@ -48,11 +48,6 @@ def read_path(path: str) -> Raw | Unreadable:
 		return Unreadable(path, "missing", "there is no such file")
 
 
-def read_stdin(content: bytes, name: str = "-") -> Raw | Unreadable:
-	"""Take what was read from standard input, at most one byte more than the limit."""
-	return decode(content, name)
-
-
 def _refusal_by_status(path: str) -> Unreadable | None:
 	status = os.stat(path)
 	if stat.S_ISDIR(status.st_mode):

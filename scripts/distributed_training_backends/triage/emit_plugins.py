@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ..convert.plugins import OLDEST, Name, call, class_arguments, rows
+from ..convert.python_code import OLDEST, Name, call, class_arguments, rows
 from ..knowledge.accelerate import for_release
 from ..versions import in_span
 from .emit_accelerate import Config, accelerate_config

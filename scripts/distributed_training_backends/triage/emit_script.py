@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ..convert.plugins import Name, call
+from ..convert.python_code import Name, call
 from ..versions import in_span
 from .emit_accelerate import ZERO_STAGES
 from .emit_plugins import accelerator_arguments, kwargs_handlers
