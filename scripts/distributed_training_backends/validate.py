@@ -103,9 +103,9 @@ def unit_findings(unit: Unit, options: Options, beside: Sequence[Document] = ())
 		from .flow.trainer import Arguments, deepspeed_of, file_named, unfolded  # with it comes what the Trainer reads
 
 		document = unfolded(document)
-		inputs = {"trainer": Arguments(document, targets), "lone": document}
-		inputs["deepspeed"] = deepspeed_of(document, companion, targets, context)
-		inputs["absent_file"] = None if companion else file_named(document)
+		trainer = Arguments(document, targets)
+		inputs = {"trainer": trainer, "lone": document, "deepspeed": deepspeed_of(trainer, companion, context)}
+		inputs["absent_file"] = None if companion else file_named(trainer)
 		if any(one.kind in ("accelerate", "launch") for one in beside):
 			from .flow.script import run_beside
 

@@ -11,8 +11,8 @@ from . import from_launch
 from .backends import to_deepspeed, to_fsdp, to_fsdp2
 from .draft import fresh, reread, written
 from .flags import to_flags
-from .from_trainer import DEEPSPEED_FILE, Hub
-from .from_trainer import hub_of as of_trainer
+from .from_script import DEEPSPEED_FILE, Hub
+from .from_script import hub_of as of_script
 from .python_code import to_python
 from .source import Run
 from .trainer import to_trainer
@@ -110,7 +110,7 @@ def hub_of(given: Given, options: Options) -> Hub:
 		return Hub(fresh(main, {"distributed_type": "DEEPSPEED", "deepspeed_config": block}))
 	if main.kind == "launch":
 		return Hub(*from_launch.to_config(main, given.config, options.targets.accelerate))
-	return of_trainer(main, given.fsdp, options.targets)
+	return of_script(main, given.fsdp, options.targets)
 
 
 # --- what the validator says ---------------------------------------------------------------------------------

@@ -242,12 +242,13 @@ def trainer_parts(call: Call, targets: Targets, context: Context) -> Iterator[Pa
 		left_out = (*left_out, "TRN036")
 	for single in (True, False):
 		part = part_of(call, base, "trainer", single, call.open or derived)
-		inputs: dict[str, Any] = {"trainer": Arguments(part, targets)}
+		trainer = Arguments(part, targets)
+		inputs: dict[str, Any] = {"trainer": trainer}
 		if isinstance(dict.get(part.data, "deepspeed"), dict):
 			with suppress(OpenValueError):
 				settings = part.part("deepspeed", kind="deepspeed")
 				file = DeepSpeedFile(settings, "trainer", targets, context)
-				inputs["deepspeed"] = file if single else deepspeed_of(part, None, targets, context)
+				inputs["deepspeed"] = file if single else deepspeed_of(trainer, None, context)
 		yield Part(inputs, single, left_out)
 
 

@@ -77,32 +77,29 @@ def converted(value: Any) -> Any:
 	return (float(value) if "." in value else int(value)) if number else value
 
 
-def deepspeed_of(
-	document: Document, companion: Document | None, targets: Targets, context: Context
-) -> DeepSpeedFile | None:
+def deepspeed_of(trainer: Arguments, companion: Document | None, context: Context) -> DeepSpeedFile | None:
 	"""The file that `deepspeed` names, or the mapping below it, with the arguments beside it; None without either."""
-	block = document.get("deepspeed")
+	block = trainer.get("deepspeed")
 	if companion is None and (not isinstance(block, dict) or not block):
 		return None
-	config = companion or document.part("deepspeed", kind="deepspeed")
-	compared = dict(arguments(document, targets, context))
+	config = companion or trainer.document.part("deepspeed", kind="deepspeed")
+	compared = dict(compared_arguments(trainer, context))
 	precision = next((name for name in PRECISIONS if compared[name]), "no")
 	known = context._replace(mixed_precision=precision, arguments=tuple(compared.items()))
-	return DeepSpeedFile(config, "trainer", targets, known)
+	return DeepSpeedFile(config, "trainer", trainer.targets, known)
 
 
-def file_named(document: Document) -> str | None:
+def file_named(trainer: Arguments) -> str | None:
 	"""The file that `deepspeed` names; a text that begins with a brace is the config itself."""
-	name = document.get("deepspeed")
+	name = trainer.get("deepspeed")
 	return name if isinstance(name, str) and name and not name.lstrip().startswith("{") else None
 
 
-def arguments(document: Document, targets: Targets, context: Context) -> Iterator[tuple[str, Any]]:
+def compared_arguments(trainer: Arguments, context: Context) -> Iterator[tuple[str, Any]]:
 	"""The arguments that the Trainer compares a DeepSpeed config with: as the file says, or else the default."""
-	known = transformers.for_release(targets.transformers).training_arguments
 
 	def value(name: str) -> Any:
-		return document.get(name) if document.has(name) else known[name].default
+		return trainer.get(name) if trainer.document.has(name) else trainer.known[name].default
 
 	yield from ((name, value(name)) for name in PLAIN)
 	yield "adam_beta1 and adam_beta2", [value("adam_beta1"), value("adam_beta2")]
