@@ -165,7 +165,6 @@ def parsed(raw: Raw | Unreadable, kind: Kind | None) -> Sequence[Document | Unre
 
 
 def judged(sources: Sequence[Document | Unreadable], options: Options, read: Reader) -> Report:
-	"""Follow references between files, and judge."""
 	links = Links([source for source in sources if isinstance(source, Document)], read, from_text)
 	units = list(links.units())
 	unread = [*(one for one in sources if isinstance(one, Unreadable)), *links.unread]

@@ -13,15 +13,11 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Applied(NamedTuple):
-	"""A text after fixes, and which of them were carried out."""
-
 	text: str
 	fixes: tuple[Fix, ...]
 
 
 class WriteFailure(NamedTuple):
-	"""Why a file was left as it was."""
-
 	path: str
 	message: str
 

@@ -15,8 +15,6 @@ Note = Callable[[str], None]  # takes what a person should know beside the resul
 
 
 class Settled(NamedTuple):
-	"""A file before and after its fixes, and what was fixed."""
-
 	before: FileReport
 	text: str
 	fixed: tuple[Finding, ...]

@@ -36,7 +36,6 @@ class Severity(str, Enum):
 
 	@property
 	def rank(self) -> int:
-		"""Order by weight: errors first."""
 		return ("error", "warning", "info").index(self.value)
 
 
@@ -97,7 +96,6 @@ class Finding(NamedTuple):
 
 	@property
 	def order(self) -> tuple[int, int, str, str]:
-		"""Sort by position, then by code."""
 		return (self.place.extent.start, self.severity.rank, self.code, self.message)
 
 
@@ -114,7 +112,6 @@ class Targets(NamedTuple):
 		return zip(self._fields, self, strict=True)
 
 	def of(self, library: str) -> str:
-		"""Give the release of one library."""
 		return dict(self.items())[library]
 
 
@@ -159,7 +156,6 @@ class Report(NamedTuple):
 	comparison: Comparison | None = None
 
 	def total(self, severity: Severity) -> int:
-		"""Count the findings of one severity over all files."""
 		return sum(finding.severity is severity for file in self.files for finding in file.findings)
 
 	@property
@@ -180,8 +176,6 @@ def verdict_of(findings: Iterable[Finding]) -> Verdict:
 
 
 class RuleInfo(NamedTuple):
-	"""A rule as lists show it."""
-
 	code: str
 	name: str
 	summary: str

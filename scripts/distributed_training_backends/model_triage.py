@@ -74,8 +74,6 @@ class Speed(NamedTuple):
 
 
 class File(NamedTuple):
-	"""A file that goes with a candidate."""
-
 	name: str
 	language: str
 	text: str
@@ -88,6 +86,10 @@ class Addon(NamedTuple):
 	possible: bool
 	text: str
 	source: str
+
+	@property
+	def said(self) -> str:
+		return f"{self.name}: {'' if self.possible else 'no: '}{self.text} [{self.source}]"
 
 
 class Candidate(NamedTuple):
@@ -118,6 +120,10 @@ class Removed(NamedTuple):
 	reason: str
 	source: str
 
+	@property
+	def said(self) -> str:
+		return f"{', '.join(self.names)}: {self.reason} [{self.source}]"
+
 
 class Assumed(NamedTuple):
 	"""A fact that nobody told: what was taken for it and why, and what another value would change."""
@@ -142,7 +148,6 @@ class TriageReport(NamedTuple):
 
 	@property
 	def goal(self) -> str:
-		"""What the advice is for."""
 		return "faster" if self.candidates and self.candidates[0].verdict in ("fits", "unknown") else "fit"
 
 	@property

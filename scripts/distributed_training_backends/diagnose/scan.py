@@ -20,8 +20,6 @@ SHORT = 4_000  # code points up to which a text is kept whole: people paste a li
 
 
 class Spot(NamedTuple):
-	"""Where a message stands, and the text itself."""
-
 	line: int
 	source: Source
 	text: str
@@ -124,8 +122,6 @@ class Scanner:
 
 
 class _Start:
-	"""Keeps the beginning of what goes by."""
-
 	def __init__(self) -> None:
 		self.text = ""
 		self.whole = True

@@ -30,8 +30,6 @@ def joined(words: Iterable[bytes]) -> bytes:
 
 
 class Template:
-	"""A message to look for."""
-
 	def __init__(self, text: str) -> None:
 		self.text = text
 		self.parts = tuple(filter(None, _parts(text)))

@@ -61,8 +61,6 @@ class Raised(NamedTuple):
 
 
 class _Open:
-	"""A traceback that is being read."""
-
 	def __init__(self, line: Line, expected: str | None, after: int) -> None:
 		self.source = line.source
 		self.indent = len(line.text) - len(line.text.lstrip())
@@ -73,8 +71,6 @@ class _Open:
 
 
 class Tracebacks:
-	"""Reads lines one by one."""
-
 	def __init__(self) -> None:
 		self._open: dict[Source, _Open] = {}
 		self._last: dict[Source, int] = {}

@@ -49,8 +49,6 @@ class Signature(NamedTuple):
 
 
 class Family(NamedTuple):
-	"""A family of causes: its code in the taxonomy, its name, and the section on it."""
-
 	code: str
 	name: str
 	reference: str

@@ -52,7 +52,6 @@ def quoted(index: Index, number: int, query: Query, detail: Detail, is_first: bo
 
 
 def summary(sections: tuple[Section, ...], total: int, offset: int, suggestions: tuple[str, ...], index: Index) -> str:
-	"""The answer in one line: how much was found, what is left out, and what may have been meant."""
 	meant = f"did you mean {' or '.join(suggestions)}?" if suggestions else ""
 	if not total:
 		pages = ", ".join(dict.fromkeys(section.page for section in index.sections))

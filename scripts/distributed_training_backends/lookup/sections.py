@@ -63,8 +63,6 @@ class PageSection(NamedTuple):
 
 
 class Part(NamedTuple):
-	"""A section while its page is read."""
-
 	level: int
 	title: str
 	anchor: str

@@ -13,7 +13,7 @@ FIELDS = ("path", "kind", "to", "verdict", "equivalent", "result", "text")
 
 
 def convert_data(report: ConvertReport) -> dict[str, Any]:
-	"""Give the report as plain data; the order of the keys is part of the contract."""
+	"""The order of the keys is part of the contract."""
 	return {
 		"version": FORMAT_VERSION,
 		"targets": dict(report.targets.items()),

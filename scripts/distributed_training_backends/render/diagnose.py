@@ -18,7 +18,7 @@ COLOURS = {"high": "red", "medium": "yellow", "low": "blue"}
 
 
 def diagnose_data(report: DiagnoseReport, full: bool = True) -> dict[str, Any]:
-	"""Give the report as plain data; the order of the keys is part of the contract."""
+	"""The order of the keys is part of the contract."""
 	causes = report.causes if full else report.causes[:CONCISE]
 	return {
 		"version": FORMAT_VERSION,
@@ -57,7 +57,7 @@ def shortened(text: str, full: bool) -> str:
 
 
 def render_diagnose(report: DiagnoseReport, output_format: str, style: Style, full: bool) -> str:
-	"""Write the report as text or JSON; the JSON in ASCII, which every terminal and pipe can carry."""
+	"""JSON is in ASCII, which every terminal and pipe can carry."""
 	if output_format == "json":
 		return json.dumps(diagnose_data(report, full), indent=2) + "\n"
 	return "\n".join(_lines(diagnose_data(report, full), style)) + "\n"

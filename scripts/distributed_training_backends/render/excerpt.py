@@ -9,8 +9,6 @@ CUT = "…"
 
 
 class Excerpt(NamedTuple):
-	"""One line as it is shown, and the row of carets that goes below it."""
-
 	line: str
 	carets: str
 

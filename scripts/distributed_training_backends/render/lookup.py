@@ -13,7 +13,7 @@ FORMAT_VERSION = 1
 
 
 def lookup_data(report: LookupReport) -> dict[str, Any]:
-	"""Give the report as plain data; the order of the keys is part of the contract."""
+	"""The order of the keys is part of the contract."""
 	return {
 		"version": FORMAT_VERSION,
 		"summary": redact(report.summary),
@@ -29,7 +29,7 @@ def lookup_data(report: LookupReport) -> dict[str, Any]:
 
 
 def render_lookup(report: LookupReport, output_format: str, style: Style) -> str:
-	"""Write the report as text or JSON; the JSON in ASCII, which every terminal and pipe can carry."""
+	"""JSON is in ASCII, which every terminal and pipe can carry."""
 	if output_format == "json":
 		return json.dumps(lookup_data(report), indent=2) + "\n"
 	return "\n".join(_lines(report, style)) + "\n"

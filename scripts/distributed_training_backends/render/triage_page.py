@@ -37,8 +37,7 @@ def page(report: TriageReport, colours: Colours) -> Iterator[str]:
 	yield from comparison(report.candidates, colours, device)
 	yield from block(f"What would make it {report.goal}", report.advice)
 	yield from assumptions(report)
-	out = [f"{', '.join(one.names)}: {one.reason} [{one.source}]" for one in report.removed]
-	yield from block("What is out, and why", out)
+	yield from block("What is out, and why", [one.said for one in report.removed])
 	yield from block("Notes", report.notes)
 	yield f'</main>\n<p id="said" role="status"></p>\n<script>{SCRIPT}</script>\n</body>\n</html>'
 
@@ -69,7 +68,7 @@ def card(candidate: Candidate, colours: Colours, device: str | None) -> Iterator
 	if candidate.largest_micro_batch:
 		said.append(f"A micro batch of up to {candidate.largest_micro_batch} fits.")
 	said += [f"Careful: {caution}" for caution in candidate.cautions]
-	said += [f"{one.name}: {'' if one.possible else 'no: '}{one.text} [{one.source}]" for one in candidate.addons]
+	said += [one.said for one in candidate.addons]
 	yield from items(said)
 	for file in candidate.files:
 		yield from listing(candidate, file)
@@ -108,8 +107,7 @@ def scale(memory: Memory) -> float:
 
 
 def parts(memory: Memory, colours: Colours, device: str | None) -> Iterator[str]:
-	yield '<div class="wide"><table><thead><tr><th scope="col">Memory of a '
-	yield f"{unit_of(device)}</th>"
+	yield f'<div class="wide"><table><thead><tr><th scope="col">Memory of a {unit_of(device)}</th>'
 	yield '<th scope="col" class="number">GiB</th><th scope="col" class="number">from, to</th></tr></thead><tbody>'
 	for part in memory.components:
 		key = f'<span class="key {colours[part.name]}"></span>'

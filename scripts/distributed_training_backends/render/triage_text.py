@@ -51,8 +51,7 @@ def lines(report: TriageReport, style: Style, choice: Choice) -> Iterator[str]:
 		f"{one.fact}: {one.value} ({one.why})" + (f"; {one.effect}" if one.effect else "") for one in report.assumptions
 	]
 	yield from listed("assumed, the most decisive first", assumptions, style)
-	out = [f"{', '.join(one.names)}: {one.reason} [{one.source}]" for one in report.removed]
-	yield from listed("out", out, style)
+	yield from listed("out", [one.said for one in report.removed], style)
 	yield from listed("notes", report.notes, style)
 
 
@@ -65,7 +64,7 @@ def in_full(candidate: Candidate, style: Style, choice: Choice) -> Iterator[str]
 	if candidate.largest_micro_batch:
 		said.append(f"micro batch: up to {candidate.largest_micro_batch} fits")
 	said += [f"careful: {caution}" for caution in candidate.cautions]
-	said += [f"{one.name}: {'' if one.possible else 'no: '}{one.text} [{one.source}]" for one in candidate.addons]
+	said += [one.said for one in candidate.addons]
 	yield from items(said, style)
 	for file in candidate.files:
 		if choice.full or file.name in STARTING:

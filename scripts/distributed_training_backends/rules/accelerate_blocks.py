@@ -1,6 +1,5 @@
 """ACC rules about the keys inside the `*_config` blocks of an Accelerate config."""
 
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ from ..model import Applicability, Pointer, Severity, Targets
 from ..sources.document import Document
 from ..versions import describe, parse
 from .readings import read
-from .registry import Hit, Repair, rule
+from .registry import Hit, Hits, Repair, rule
 from .rewriting import removing, renaming
 from .suggest import closest, named, shown
 from .values import on_route
@@ -105,7 +104,7 @@ def without_effect(entry: Entry, launch: Launch, text: str) -> Hit:
 
 
 @rule("ACC012", error="*")
-def block_breaks_merge(accelerate: Document, launch: Launch, targets: Targets) -> Iterator[Hit]:
+def block_breaks_merge(accelerate: Document, launch: Launch, targets: Targets) -> Hits:
 	"""A block is of a type on which the launcher breaks off.
 
 	`deepspeed_config` has to be a mapping when DeepSpeed is launched (`AttributeError: … has no attribute 'keys'`).
@@ -128,7 +127,7 @@ def block_breaks_merge(accelerate: Document, launch: Launch, targets: Targets) -
 
 
 @rule("ACC014", error="*")
-def mapping_for_a_value(accelerate: Document, launch: Launch) -> Iterator[Hit]:
+def mapping_for_a_value(accelerate: Document, launch: Launch) -> Hits:
 	"""A mapping where a single value belongs.
 
 	The launcher takes every mapping for a block and copies its keys, so the setting itself keeps its default. For
@@ -151,7 +150,7 @@ def breaks(block: str, value: object, launch: Launch) -> bool:
 
 
 @rule("ACC020", warning="*")
-def unknown_block_key(launch: Launch) -> Iterator[Hit]:
+def unknown_block_key(launch: Launch) -> Hits:
 	"""A key inside a block that nothing reads.
 
 	The launcher copies every entry of a block onto its arguments and looks at those that it knows, so a misspelt key
@@ -236,7 +235,7 @@ def renamed(entry: Entry, name: str, launch: Launch) -> Repair | None:
 
 
 @rule("ACC021", warning="*")
-def block_of_another_type(launch: Launch) -> Iterator[Hit]:
+def block_of_another_type(launch: Launch) -> Hits:
 	"""A whole block belongs to another `distributed_type` and is ignored.
 
 	`fsdp_config` is read for FSDP only, `deepspeed_config` for DEEPSPEED only, and so on; the type alone decides.
@@ -257,7 +256,7 @@ def foreign_blocks(launch: Launch) -> tuple[str, ...]:
 
 
 @rule("ACC022", warning="*")
-def unread_block_key(launch: Launch) -> Iterator[Hit]:
+def unread_block_key(launch: Launch) -> Hits:
 	"""A key that Accelerate knows, and that the launcher of this file does not look at.
 
 	It is an option of `accelerate launch`, read for another number of machines or another launcher only. Source:
@@ -270,7 +269,7 @@ def unread_block_key(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("ACC024", warning="*")
-def misplaced_block_key(launch: Launch) -> Iterator[Hit]:
+def misplaced_block_key(launch: Launch) -> Hits:
 	"""A key of one block that stands in another, where nothing reads it.
 
 	Source: 1.15.0, commands/launch.py, `_validate_launch_command`, and utils/launch.py.
@@ -292,7 +291,7 @@ def unread(launch: Launch) -> tuple[Entry, ...]:
 
 
 @rule("ACC023", warning="*")
-def block_overrides_option(launch: Launch) -> Iterator[Hit]:
+def block_overrides_option(launch: Launch) -> Hits:
 	"""A key inside a block sets an option that also stands at the top of the file.
 
 	The launcher copies blocks without asking what they hold, so `deepspeed_config: {num_processes: 2}` beats
@@ -308,7 +307,7 @@ def block_overrides_option(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("ACC025", warning="*")
-def block_key_twice(launch: Launch) -> Iterator[Hit]:
+def block_key_twice(launch: Launch) -> Hits:
 	"""Two keys of the blocks set the same option: `version` and `fsdp_version` in `fsdp_config`.
 
 	The launcher puts the prefix of the block in front of a key that lacks it, and what it copies last takes effect.

@@ -1,13 +1,11 @@
 """ACC rules about the `deepspeed_config` block of an Accelerate config."""
 
-from collections.abc import Iterator
-
 from ..flow.effect import normal
 from ..flow.launch import Launch
 from ..model import Targets
 from ..versions import in_span
 from .launch_counts import integer
-from .registry import Hit, rule
+from .registry import Hit, Hits, rule
 from .suggest import shown
 from .values import value_hits
 
@@ -27,7 +25,7 @@ def device(launch: Launch, name: str) -> str:
 
 
 @rule("ACC040", warning="*")
-def zero3_init_below_stage_3(deepspeed_launch: Launch) -> Iterator[Hit]:
+def zero3_init_below_stage_3(deepspeed_launch: Launch) -> Hits:
 	"""`zero3_init_flag: true` with a ZeRO stage other than 3.
 
 	Accelerate warns and sets it to false: only stage 3 partitions the parameters while a model is built. Source:
@@ -40,7 +38,7 @@ def zero3_init_below_stage_3(deepspeed_launch: Launch) -> Iterator[Hit]:
 
 
 @rule("ACC041", warning="*")
-def offload_param_below_stage_3(deepspeed_launch: Launch) -> Iterator[Hit]:
+def offload_param_below_stage_3(deepspeed_launch: Launch) -> Hits:
 	"""`offload_param_device` with a ZeRO stage other than 3.
 
 	DeepSpeed partitions, and therefore offloads, parameters at stage 3 only; they stay on the GPU. Source: deepspeed
@@ -53,7 +51,7 @@ def offload_param_below_stage_3(deepspeed_launch: Launch) -> Iterator[Hit]:
 
 
 @rule("ACC042", warning="*")
-def offload_optimizer_at_stage_0(deepspeed_launch: Launch) -> Iterator[Hit]:
+def offload_optimizer_at_stage_0(deepspeed_launch: Launch) -> Hits:
 	"""`offload_optimizer_device` with ZeRO stage 0.
 
 	Nothing is partitioned or offloaded at stage 0; only the optimizer is exchanged for DeepSpeed's CPU version.
@@ -66,7 +64,7 @@ def offload_optimizer_at_stage_0(deepspeed_launch: Launch) -> Iterator[Hit]:
 
 
 @rule("ACC043", warning="*")
-def nvme_below_stage_3(deepspeed_launch: Launch) -> Iterator[Hit]:
+def nvme_below_stage_3(deepspeed_launch: Launch) -> Hits:
 	"""`offload_optimizer_device: nvme` at ZeRO stage 1 or 2.
 
 	DeepSpeed treats every device but none as the CPU at these stages. Source: deepspeed 0.19.8, runtime/engine.py,
@@ -79,7 +77,7 @@ def nvme_below_stage_3(deepspeed_launch: Launch) -> Iterator[Hit]:
 
 
 @rule("ACC044", warning="*")
-def nvme_path_lost(deepspeed_launch: Launch) -> Iterator[Hit]:
+def nvme_path_lost(deepspeed_launch: Launch) -> Hits:
 	"""NVMe offload asked for in the block, where its path cannot arrive.
 
 	The launcher does not export `offload_optimizer_nvme_path` and `offload_param_nvme_path`, so the path becomes the
@@ -93,7 +91,7 @@ def nvme_path_lost(deepspeed_launch: Launch) -> Iterator[Hit]:
 
 
 @rule("ACC045", warning="*")
-def save_16bit_below_stage_3(deepspeed_launch: Launch) -> Iterator[Hit]:
+def save_16bit_below_stage_3(deepspeed_launch: Launch) -> Hits:
 	"""`zero3_save_16bit_model: true` with a ZeRO stage other than 3.
 
 	It gathers partitioned weights on saving, which only stage 3 has. Source: deepspeed 0.19.8, runtime/engine.py,
@@ -106,7 +104,7 @@ def save_16bit_below_stage_3(deepspeed_launch: Launch) -> Iterator[Hit]:
 
 
 @rule("ACC046", info="*")
-def accumulation_beats_script(deepspeed_launch: Launch) -> Iterator[Hit]:
+def accumulation_beats_script(deepspeed_launch: Launch) -> Hits:
 	"""`gradient_accumulation_steps` in the block beats the script.
 
 	The value is exported and `Accelerator(gradient_accumulation_steps=…)` is overruled without a word; `accelerate
@@ -119,7 +117,7 @@ def accumulation_beats_script(deepspeed_launch: Launch) -> Iterator[Hit]:
 
 
 @rule("ACC047", info="0.30.0..")
-def clipping_by_default(deepspeed_launch: Launch) -> Iterator[Hit]:
+def clipping_by_default(deepspeed_launch: Launch) -> Hits:
 	"""No `gradient_clipping`: gradients are clipped at 1.0.
 
 	Since 0.30.0 Accelerate fills in 1.0, and `accelerator.clip_grad_norm_` in the script does not decide. Source:
@@ -131,7 +129,7 @@ def clipping_by_default(deepspeed_launch: Launch) -> Iterator[Hit]:
 
 
 @rule("ACC048", info="*")
-def stage_2_by_default(deepspeed_launch: Launch) -> Iterator[Hit]:
+def stage_2_by_default(deepspeed_launch: Launch) -> Hits:
 	"""Neither `zero_stage` nor a DeepSpeed file: ZeRO stage 2.
 
 	Source: 1.15.0, utils/dataclasses.py, `DeepSpeedPlugin.__post_init__`.
@@ -141,7 +139,7 @@ def stage_2_by_default(deepspeed_launch: Launch) -> Iterator[Hit]:
 
 
 @rule("ACC049", error="*")
-def deepspeed_value(deepspeed_launch: Launch) -> Iterator[Hit]:
+def deepspeed_value(deepspeed_launch: Launch) -> Hits:
 	"""A value in `deepspeed_config` that is refused or taken for something else.
 
 	The launcher exports every value as text; the plugin in the workers reads the stage and the accumulation steps as
@@ -153,7 +151,7 @@ def deepspeed_value(deepspeed_launch: Launch) -> Iterator[Hit]:
 
 
 @rule("ACC060", warning="..1.8.1")
-def accumulation_asserts(deepspeed_launch: Launch, targets: Targets) -> Iterator[Hit]:
+def accumulation_asserts(deepspeed_launch: Launch, targets: Targets) -> Hits:
 	"""Gradient accumulation at ZeRO stage 2 or 3 with DeepSpeed 0.16.0 or later and Accelerate before 1.9.0.
 
 	Since 0.16.0 DeepSpeed's engine has a `no_sync` of its own, which asserts that gradients are not partitioned;

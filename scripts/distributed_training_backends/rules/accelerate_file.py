@@ -1,6 +1,5 @@
 """ACC rules about the Accelerate config file as a whole, and about its keys at the top."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from ..flow.launch import BLOCKS, is_cluster
@@ -9,7 +8,7 @@ from ..knowledge import accelerate as knowledge
 from ..model import Applicability, Severity, Targets
 from ..sources.document import Document
 from ..versions import describe, parse
-from .registry import Hit, Operation, Repair, rule
+from .registry import Hit, Hits, Operation, Repair, rule
 from .rewriting import as_written, removing, renaming, rewriting
 from .suggest import closest, did_you_mean, listing, shown
 
@@ -26,7 +25,7 @@ def known_keys(document: Document, targets: Targets) -> frozenset[str]:
 
 
 @rule("ACC001", error="*")
-def unreadable_text(accelerate: Document) -> Iterator[Hit]:
+def unreadable_text(accelerate: Document) -> Hits:
 	"""The file cannot be parsed.
 
 	Accelerate reads a `.json` file with `json.load` and every other file with `yaml.safe_load`; neither takes the
@@ -41,7 +40,7 @@ def unreadable_text(accelerate: Document) -> Iterator[Hit]:
 
 
 @rule("ACC002", error="*")
-def not_a_mapping(accelerate: Document) -> Iterator[Hit]:
+def not_a_mapping(accelerate: Document) -> Hits:
 	"""The file is empty or holds something else than a mapping.
 
 	Accelerate asks the parsed file for `compute_environment` and fails with an `AttributeError` that does not name
@@ -53,7 +52,7 @@ def not_a_mapping(accelerate: Document) -> Iterator[Hit]:
 
 
 @rule("ACC003", error="*")
-def unknown_key(accelerate: Document, targets: Targets) -> Iterator[Hit]:
+def unknown_key(accelerate: Document, targets: Targets) -> Hits:
 	"""A key at the top that this release of Accelerate does not know.
 
 	Accelerate refuses the whole file and lists the keys (up to 0.22 the dataclass raises a `TypeError`). Source:
@@ -107,7 +106,7 @@ def deepspeed_key(key: str) -> bool:
 
 
 @rule("ACC004", error="*")
-def missing_distributed_type(accelerate: Document) -> Iterator[Hit]:
+def missing_distributed_type(accelerate: Document) -> Hits:
 	"""The file does not say `distributed_type`.
 
 	Every release refuses such a file (since 0.34.0 with "A `distributed_type` must be specified in the config file",
@@ -130,7 +129,7 @@ def guess(data: dict[Any, Any]) -> str:
 
 
 @rule("ACC013", error="*")
-def missing_required_key(accelerate: Document, targets: Targets) -> Iterator[Hit]:
+def missing_required_key(accelerate: Document, targets: Targets) -> Hits:
 	"""A key that this release cannot do without, even if its value comes from the command line.
 
 	Up to 0.33 a file without `num_processes` raises a `TypeError` while it is loaded; a SageMaker config needs
@@ -148,7 +147,7 @@ def missing_required_key(accelerate: Document, targets: Targets) -> Iterator[Hit
 
 
 @rule("ACC005", error="*")
-def invalid_distributed_type(accelerate: Document, targets: Targets) -> Iterator[Hit]:
+def invalid_distributed_type(accelerate: Document, targets: Targets) -> Hits:
 	"""`distributed_type` is not one of the release's values, which are compared letter by letter.
 
 	`multi_gpu`, `DDP` or `fsdp` are refused with "is not a valid DistributedType". The values came and went: TPU
@@ -175,7 +174,7 @@ def nearest_type(value: str, values: list[str]) -> str | None:
 
 
 @rule("ACC006", warning="*")
-def distributed_type_not_text(accelerate: Document) -> Iterator[Hit]:
+def distributed_type_not_text(accelerate: Document) -> Hits:
 	"""`distributed_type` is not a text: an unquoted `NO`, `no` or `off` is a boolean in YAML 1.1.
 
 	Accelerate converts only texts, so the value equals no distributed type: one process is started by the simple
@@ -192,7 +191,7 @@ def distributed_type_not_text(accelerate: Document) -> Iterator[Hit]:
 
 
 @rule("ACC007", error="*")
-def unknown_compute_environment(accelerate: Document) -> Iterator[Hit]:
+def unknown_compute_environment(accelerate: Document) -> Hits:
 	"""`compute_environment` is neither LOCAL_MACHINE nor AMAZON_SAGEMAKER, letter by letter.
 
 	Accelerate takes every other value for SageMaker, reads the file as a `SageMakerConfig`, and then complains about
@@ -208,7 +207,7 @@ def unknown_compute_environment(accelerate: Document) -> Iterator[Hit]:
 
 
 @rule("ACC008", warning="*")
-def duplicate_key(accelerate: Document) -> Iterator[Hit]:
+def duplicate_key(accelerate: Document) -> Hits:
 	"""A key stands twice in the same mapping.
 
 	Both YAML and JSON readers keep the last one without a word, so the first has no effect. Source: PyYAML
@@ -222,7 +221,7 @@ def duplicate_key(accelerate: Document) -> Iterator[Hit]:
 
 
 @rule("ACC009", warning="*")
-def variable_not_expanded(accelerate: Document) -> Iterator[Hit]:
+def variable_not_expanded(accelerate: Document) -> Hits:
 	"""A value holds a shell or template variable.
 
 	Accelerate expands nothing in its config file: `${MASTER_ADDR}` arrives as these very letters. Fill the file in
@@ -237,7 +236,7 @@ def variable_not_expanded(accelerate: Document) -> Iterator[Hit]:
 
 
 @rule("ACC010", info="*")
-def old_spelling(accelerate: Document) -> Iterator[Hit]:
+def old_spelling(accelerate: Document) -> Hits:
 	"""`fp16` or `dynamo_backend` at the top: spellings of old files that are still converted.
 
 	`fp16: true` becomes `mixed_precision: fp16` where that is missing, and `dynamo_backend` becomes a
@@ -255,7 +254,7 @@ def old_spelling(accelerate: Document) -> Iterator[Hit]:
 
 
 @rule("ACC011", warning="*")
-def block_not_a_mapping(accelerate: Document, targets: Targets) -> Iterator[Hit]:
+def block_not_a_mapping(accelerate: Document, targets: Targets) -> Hits:
 	"""A `*_config` block is a list or a single value.
 
 	The launcher copies blocks only if they are mappings, so what stands there is ignored (where it is not refused:

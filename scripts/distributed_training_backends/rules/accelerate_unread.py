@@ -1,13 +1,11 @@
 """ACC rules about settings at the top of an Accelerate config that never arrive."""
 
-from collections.abc import Iterator
-
 from ..flow.effect import normal, same
 from ..flow.launch import BLOCKS, SEPARATE, Launch
 from ..flow.placement import MEETING, alone, is_read
 from ..knowledge import accelerate as knowledge
 from ..model import Severity
-from .registry import Hit, rule
+from .registry import Hit, Hits, rule
 from .rewriting import rewriting
 from .suggest import shown
 
@@ -17,7 +15,7 @@ LOOPBACK = ("127.0.0.1", "localhost")
 
 
 @rule("ACC030", warning="*")
-def unread_setting(launch: Launch) -> Iterator[Hit]:
+def unread_setting(launch: Launch) -> Hits:
 	"""A setting at the top that has no effect in this file.
 
 	A value from the file is taken only where the parser's own default is None. `rdzv_backend`, `same_network`,
@@ -110,7 +108,7 @@ def reader(key: str) -> str:
 
 
 @rule("ACC031", warning="*")
-def text_counts_as_true(launch: Launch) -> Iterator[Hit]:
+def text_counts_as_true(launch: Launch) -> Hits:
 	"""A quoted "no" or "false" where Accelerate only asks whether there is a value.
 
 	`debug: 'no'` is a text, and every text that is not empty counts as true: debug mode is switched on. Write

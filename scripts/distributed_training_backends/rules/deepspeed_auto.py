@@ -10,12 +10,12 @@ from ..knowledge.deepspeed import auto_fillers
 from ..model import Pointer, Severity
 from .deepspeed_keys import explained
 from .deepspeed_walk import walk
-from .registry import Hit, rule
+from .registry import Hit, Hits, rule
 from .suggest import shown
 
 
 @rule("DSP023", error="*")
-def unfilled_auto(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit]:
+def unfilled_auto(deepspeed: DeepSpeedFile, reading: Reading) -> Hits:
 	"""An "auto" that Accelerate does not know how to replace.
 
 	Before DeepSpeed gets the config, Accelerate goes through all its blocks and refuses every "auto" that is left:
@@ -57,7 +57,7 @@ def autos(data: dict[str, Any]) -> Iterator[Pointer]:
 
 
 @rule("DSP024", warning="*")
-def auto_means_default(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def auto_means_default(deepspeed: DeepSpeedFile) -> Hits:
 	"""An "auto" in a file that DeepSpeed reads itself counts as absent: the default applies, without a word.
 
 	`"stage": "auto"` turns ZeRO off, `"enabled": "auto"` leaves fp16 or bf16 off (before 0.17.1 it turned them on, as

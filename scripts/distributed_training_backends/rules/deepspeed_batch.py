@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ..flow.deepspeed import Reading
 from ..flow.inputs import DeepSpeedFile
-from .registry import Hit, rule
+from .registry import Hit, Hits, rule
 from .suggest import shown
 
 TOTAL, MICRO, STEPS = "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"
@@ -40,7 +40,7 @@ def elastic(reading: Reading) -> bool:
 
 
 @rule("DSP020", error="*")
-def batch_size_is_no_number(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit]:
+def batch_size_is_no_number(deepspeed: DeepSpeedFile, reading: Reading) -> Hits:
 	"""A batch size or the number of accumulation steps is a text or a list where DeepSpeed calculates with it.
 
 	DeepSpeed itself fills in nothing: "auto" is for files that Accelerate or the Trainer read. It does not convert "16"
@@ -64,7 +64,7 @@ def batch_size_is_no_number(deepspeed: DeepSpeedFile, reading: Reading) -> Itera
 
 
 @rule("DSP021", error="*")
-def no_batch_size(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit]:
+def no_batch_size(deepspeed: DeepSpeedFile, reading: Reading) -> Hits:
 	"""Neither `train_batch_size` nor `train_micro_batch_size_per_gpu` is given.
 
 	DeepSpeed needs one of them. Accelerate and the Trainer replace an "auto", but do not add a key that is missing:
@@ -80,7 +80,7 @@ def no_batch_size(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit]:
 
 
 @rule("DSP022", error="*")
-def batch_arithmetic(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit]:
+def batch_arithmetic(deepspeed: DeepSpeedFile, reading: Reading) -> Hits:
 	"""The batch sizes do not come out, whatever the number of processes.
 
 	DeepSpeed works out what is missing and then insists on `train_batch_size = train_micro_batch_size_per_gpu x
@@ -140,7 +140,7 @@ def holds(total: Any, micro: Any, steps: Any, world: int) -> bool:
 
 
 @rule("DSP049", error="0.10.0..")
-def processes_do_not_divide(reading: Reading) -> Iterator[Hit]:
+def processes_do_not_divide(reading: Reading) -> Hits:
 	"""A size of a group of processes that does not fit the number of processes, where that is known.
 
 	`zero_hpz_partition_size` and `autoep_size` have to divide it; `autotp_size` may not be above it, because Accelerate

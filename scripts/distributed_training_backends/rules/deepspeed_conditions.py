@@ -6,7 +6,7 @@ its reader fills it in). What is wanted is a value, a list of values, or an obje
 {"is": "int"}).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -15,7 +15,7 @@ from ..model import Applicability, Severity
 from ..resources import load_json
 from ..versions import covers
 from .deepspeed_batch import SIZES
-from .registry import Hit, Operation, Repair
+from .registry import Hit, Hits, Operation, Repair
 from .rewriting import removing
 from .suggest import shown
 
@@ -184,7 +184,7 @@ def rows_for(code: str, release: str, accelerate: str) -> tuple[dict[str, Any], 
 	)
 
 
-def hits(reading: Reading, code: str) -> Iterator[Hit]:
+def hits(reading: Reading, code: str) -> Hits:
 	for row in rows_for(code, reading.release, reading.file.targets.accelerate):
 		if holds(reading, row["when"]):
 			yield hit(reading, row)

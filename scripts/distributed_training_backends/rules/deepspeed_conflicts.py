@@ -1,14 +1,12 @@
 """DSP rules about settings that exclude each other, or need each other; their rows are data."""
 
-from collections.abc import Iterator
-
 from ..flow.deepspeed import Reading
 from .deepspeed_conditions import hits
-from .registry import Hit, rule
+from .registry import Hits, rule
 
 
 @rule("DSP040", error="*")
-def precision_conflict(reading: Reading) -> Iterator[Hit]:
+def precision_conflict(reading: Reading) -> Hits:
 	"""Precision settings that exclude each other.
 
 	fp16 and bf16 together; master weights and optimizer states in 16 bit without ZeRO or without offloading;
@@ -20,7 +18,7 @@ def precision_conflict(reading: Reading) -> Iterator[Hit]:
 
 
 @rule("DSP041", error="*")
-def zero_conflict(reading: Reading) -> Iterator[Hit]:
+def zero_conflict(reading: Reading) -> Hits:
 	"""ZeRO settings that exclude each other, or lack what they need.
 
 	NVMe without a path, partial offloading below stage 3, `reduce_scatter` with pre-scaled gradients, an odd
@@ -31,7 +29,7 @@ def zero_conflict(reading: Reading) -> Iterator[Hit]:
 
 
 @rule("DSP042", error="*")
-def optimizer_conflict(reading: Reading) -> Iterator[Hit]:
+def optimizer_conflict(reading: Reading) -> Hits:
 	"""An optimizer that does not go with the rest of the file.
 
 	ZeRO with an optimizer that it is not tested with needs `"zero_allow_untested_optimizer": true`; the 1-bit
@@ -42,7 +40,7 @@ def optimizer_conflict(reading: Reading) -> Iterator[Hit]:
 
 
 @rule("DSP043", error="*")
-def tensor_parallel_conflict(reading: Reading) -> Iterator[Hit]:
+def tensor_parallel_conflict(reading: Reading) -> Hits:
 	"""Tensor parallelism (`tensor_parallel.autotp_size`) that does not go with the rest of the file.
 
 	Source: 0.19.8, runtime/engine.py, `_apply_autotp_partitioning`.
@@ -51,7 +49,7 @@ def tensor_parallel_conflict(reading: Reading) -> Iterator[Hit]:
 
 
 @rule("DSP044", error="0.19.2..")
-def expert_parallel_conflict(reading: Reading) -> Iterator[Hit]:
+def expert_parallel_conflict(reading: Reading) -> Hits:
 	"""Expert parallelism (`expert_parallel`) with settings that `validate_autoep_config` refuses.
 
 	Source: 0.19.8, module_inject/auto_ep_config.py.
@@ -60,7 +58,7 @@ def expert_parallel_conflict(reading: Reading) -> Iterator[Hit]:
 
 
 @rule("DSP045", error="0.17.5..")
-def zenflow_conflict(reading: Reading) -> Iterator[Hit]:
+def zenflow_conflict(reading: Reading) -> Hits:
 	"""ZenFlow (`zero_optimization.zenflow`) with values or neighbours that it refuses.
 
 	It needs the optimizer offloaded to the CPU; a number for `select_interval` goes with the strategies "step" and
@@ -71,7 +69,7 @@ def zenflow_conflict(reading: Reading) -> Iterator[Hit]:
 
 
 @rule("DSP046", error="*")
-def incomplete_block(reading: Reading) -> Iterator[Hit]:
+def incomplete_block(reading: Reading) -> Hits:
 	"""A feature is on and lacks what it needs.
 
 	Curriculum learning and dynamic batching of `data_efficiency`, random layer token drop, and the checkpoint writer,
@@ -82,7 +80,7 @@ def incomplete_block(reading: Reading) -> Iterator[Hit]:
 
 
 @rule("DSP047", error="..0.19.7")
-def legacy_block_incomplete(reading: Reading) -> Iterator[Hit]:
+def legacy_block_incomplete(reading: Reading) -> Hits:
 	"""`elasticity` (until 0.19.7) or `compression_training` (until 0.19.6) is on and lacks what it needs.
 
 	Source: `elasticity/config.py`, `compression/config.py` of those releases.
@@ -91,7 +89,7 @@ def legacy_block_incomplete(reading: Reading) -> Iterator[Hit]:
 
 
 @rule("DSP048", warning="0.16.6..")
-def compile_conflict(reading: Reading) -> Iterator[Hit]:
+def compile_conflict(reading: Reading) -> Hits:
 	"""Settings of the `compile` block that are refused once `engine.compile()` is called, and never looked at before.
 
 	Accelerate calls it when a dynamo backend is configured; other scripts have to do it themselves. Source:

@@ -1,6 +1,5 @@
 """DSP rules about settings that DeepSpeed takes, but that do nothing, do something else, or are known to do harm."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from ..flow.deepspeed import Reading, read
@@ -10,13 +9,13 @@ from ..knowledge.pydantic_values import RefusedError, effective
 from ..model import Severity
 from .deepspeed_conditions import by_key, hits, holds, is_number, same
 from .deepspeed_walk import Entry, walk
-from .registry import Hit, rule
+from .registry import Hit, Hits, rule
 from .rewriting import removing, rewriting
 from .suggest import shown
 
 
 @rule("DSP060", warning="*")
-def setting_without_effect(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def setting_without_effect(deepspeed: DeepSpeedFile) -> Hits:
 	"""A setting that is read, but does nothing with the rest of the file as it is.
 
 	Keys of ZeRO stage 3 in stage 2 (`stage3_*`, `offload_param`, `sub_group_size`, hpZ, quantized weights), keys of
@@ -53,7 +52,7 @@ def at_default(reading: Reading, entry: Entry) -> bool:
 
 
 @rule("DSP061", warning="*")
-def converted_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def converted_value(deepspeed: DeepSpeedFile) -> Hits:
 	"""A value that DeepSpeed takes, but converts into another one than is written.
 
 	true and false count as 1 and 0 where a number is wanted (`"stage": true` is stage 1). Before 0.15.0 (pydantic 1) a
@@ -103,7 +102,7 @@ def effect(reading: Reading, entry: Entry) -> Any:
 
 
 @rule("DSP062", warning="*")
-def release_trains_wrongly(reading: Reading) -> Iterator[Hit]:
+def release_trains_wrongly(reading: Reading) -> Hits:
 	"""A combination of settings that this release of DeepSpeed is known to train wrongly with, without an error.
 
 	0.17.6 to 0.18.2: ZeRO 2 keeps only the last micro batch of an accumulation (issue 7718, fixed in 0.18.3). 0.12.4 to
@@ -115,7 +114,7 @@ def release_trains_wrongly(reading: Reading) -> Iterator[Hit]:
 
 
 @rule("DSP063", warning="*")
-def not_as_it_seems(reading: Reading) -> Iterator[Hit]:
+def not_as_it_seems(reading: Reading) -> Hits:
 	"""A setting that is taken, but does not do what it seems to, or does harm.
 
 	`autotuning.enabled` ends the run after a few steps; `torch_autocast` without a dtype takes PyTorch's default;
@@ -127,7 +126,7 @@ def not_as_it_seems(reading: Reading) -> Iterator[Hit]:
 
 
 @rule("DSP064", info="*")
-def worth_knowing(reading: Reading) -> Iterator[Hit]:
+def worth_knowing(reading: Reading) -> Hits:
 	"""What the file leaves to defaults, to the script or to the machine, and what follows from it.
 
 	Defaults that changed between releases (`gradient_clipping`, `pin_memory`), blocks that make the Trainer ignore its
@@ -138,7 +137,7 @@ def worth_knowing(reading: Reading) -> Iterator[Hit]:
 
 
 @rule("DSP065", info="*")
-def removed_later(reading: Reading) -> Iterator[Hit]:
+def removed_later(reading: Reading) -> Hits:
 	"""A block that this release still reads, and a later one refuses by its presence alone.
 
 	Source: 0.19.8, runtime/config.py, `_reject_removed_config_keys`.
@@ -152,7 +151,7 @@ def removed_later(reading: Reading) -> Iterator[Hit]:
 
 
 @rule("DSP066", warning="*")
-def releases_do_not_go_together(reading: Reading) -> Iterator[Hit]:
+def releases_do_not_go_together(reading: Reading) -> Hits:
 	"""A setting that this pair of DeepSpeed and Accelerate releases trips over.
 
 	Accelerate before 0.31.0 fills in a fraction for `stage3_prefetch_bucket_size`, refused by DeepSpeed since 0.15.0;

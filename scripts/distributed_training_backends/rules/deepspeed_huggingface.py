@@ -1,6 +1,5 @@
 """DSP rules about what Accelerate and the Trainer do with a DeepSpeed config before DeepSpeed gets it."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from ..flow.deepspeed import MISSING, PRECISIONS, Reading, block_at, is_on, mixed_precision
@@ -10,13 +9,13 @@ from ..model import Applicability, Severity
 from ..sources.document import Document
 from ..versions import covers
 from .deepspeed_conditions import is_kind, is_number, rows
-from .registry import Hit, Operation, Repair, rule
+from .registry import Hit, Hits, Operation, Repair, rule
 from .rewriting import rewriting
 from .suggest import shown
 
 
 @rule("DSP050", error="*")
-def no_zero_block(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def no_zero_block(deepspeed: DeepSpeedFile) -> Hits:
 	"""Accelerate and the Trainer refuse a file without a `zero_optimization` block; DeepSpeed itself does not need one.
 
 	"Please specify the ZeRO optimization config in the DeepSpeed config.". Without ZeRO, write `"zero_optimization":
@@ -32,7 +31,7 @@ def no_zero_block(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 
 @rule("DSP051", error="*")
-def trainer_mismatch(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit]:
+def trainer_mismatch(deepspeed: DeepSpeedFile, reading: Reading) -> Hits:
 	"""The Trainer compares the file with TrainingArguments, and refuses it where they differ.
 
 	`HfTrainerDeepSpeedConfig` compares batch sizes, clipping, learning rate, betas, eps, weight decay, warm-up, total
@@ -77,7 +76,7 @@ def unlike(value: Any, row: dict[str, Any], arguments: dict[str, object], file: 
 	return None
 
 
-def two_learning_rates(reading: Reading) -> Iterator[Hit]:
+def two_learning_rates(reading: Reading) -> Hits:
 	one, other = (literal(reading, path) for path in ("optimizer.params.lr", "scheduler.params.warmup_max_lr"))
 	if is_number(one) and is_number(other) and one != other:
 		values = f"`warmup_max_lr` is {shown(other)} and `lr` is {shown(one)}"
@@ -91,7 +90,7 @@ def to_auto(reading: Reading, path: str) -> Repair | None:
 
 
 @rule("DSP052", error="*")
-def precision_against_launch(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def precision_against_launch(deepspeed: DeepSpeedFile) -> Hits:
 	"""`--mixed_precision` of the launch and the file's fp16 or bf16 block disagree.
 
 	The file decides. If it turns on the other precision, Accelerate refuses ("`--mixed_precision` arg cannot be set to
@@ -107,7 +106,7 @@ def precision_against_launch(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 		yield from left_to_script(deepspeed.document)
 
 
-def disagreements(document: Document, precision: str) -> Iterator[Hit]:
+def disagreements(document: Document, precision: str) -> Hits:
 	mine, other = ("fp16", "bf16") if precision == "fp16" else ("bf16", "fp16")
 	if is_on(document.get(other)):
 		message = f"--mixed_precision {precision} is refused, because the file turns {other} on"
@@ -117,7 +116,7 @@ def disagreements(document: Document, precision: str) -> Iterator[Hit]:
 		yield Hit(document.value(mine, "enabled"), message, None, Severity.WARNING)
 
 
-def left_to_script(document: Document) -> Iterator[Hit]:
+def left_to_script(document: Document) -> Hits:
 	for name in PRECISIONS:
 		other = "bf16" if name == "fp16" else "fp16"
 		if document.get(name, "enabled") == "auto" and not is_on(document.get(other)):
@@ -127,7 +126,7 @@ def left_to_script(document: Document) -> Iterator[Hit]:
 
 
 @rule("DSP053", error="*")
-def cpu_offload_needs_cpu_optimizer(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit]:
+def cpu_offload_needs_cpu_optimizer(deepspeed: DeepSpeedFile, reading: Reading) -> Hits:
 	"""The optimizer is offloaded, and the file has no `optimizer` block: the script's own optimizer has to fit.
 
 	DeepSpeed refuses any optimizer but DeepSpeedCPUAdam then, unless `"zero_force_ds_cpu_optimizer": false`. Accelerate
@@ -146,7 +145,7 @@ def cpu_offload_needs_cpu_optimizer(deepspeed: DeepSpeedFile, reading: Reading) 
 
 
 @rule("DSP054", error="..0.23.0", of="accelerate")
-def stage_3_without_batch_size(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit]:
+def stage_3_without_batch_size(deepspeed: DeepSpeedFile, reading: Reading) -> Hits:
 	"""A stage 3 file without `train_batch_size`, in releases of Accelerate that look it up without asking.
 
 	They take a copy of the file for `zero3_init_flag`, which is on at stage 3 unless the launch says otherwise, and

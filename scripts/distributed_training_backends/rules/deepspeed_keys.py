@@ -12,7 +12,7 @@ from ..model import Applicability, Severity
 from ..resources import load_json
 from ..versions import Span, describe
 from .deepspeed_walk import Entry, walk
-from .registry import Hit, Operation, Repair, rule
+from .registry import Hit, Hits, Operation, Repair, rule
 from .rewriting import removing, renaming
 from .suggest import closest, shown
 
@@ -127,7 +127,7 @@ def is_refused(reading: Reading, entry: Entry) -> bool:
 	return entry.value != "auto" or (section is not None and section.keeps_auto)
 
 
-def of_case(deepspeed: DeepSpeedFile, case: Case) -> Iterator[Hit]:
+def of_case(deepspeed: DeepSpeedFile, case: Case) -> Hits:
 	for reading, entry, finding in explained(deepspeed):
 		told_with_auto = deepspeed.huggingface and entry.value == "auto" and finding.repair
 		if finding.case == case and not told_with_auto:
@@ -135,7 +135,7 @@ def of_case(deepspeed: DeepSpeedFile, case: Case) -> Iterator[Hit]:
 
 
 @rule("DSP004", error="*")
-def unknown_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def unknown_key(deepspeed: DeepSpeedFile) -> Hits:
 	"""A key that no release of DeepSpeed reads where it stands.
 
 	Blocks that are pydantic models (`zero_optimization` and its parts, `fp16` and `bf16` since 0.17.1, the monitors,
@@ -147,7 +147,7 @@ def unknown_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 
 @rule("DSP005", error="*")
-def key_of_another_release(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def key_of_another_release(deepspeed: DeepSpeedFile) -> Hits:
 	"""A key that other releases of DeepSpeed read, but not the one that is asked about.
 
 	It is too new, it is gone, or it has another name now. Refused where the block refuses unknown keys, else ignored.
@@ -157,7 +157,7 @@ def key_of_another_release(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 
 @rule("DSP006", error="*")
-def misplaced_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def misplaced_key(deepspeed: DeepSpeedFile) -> Hits:
 	"""A key that is read, but in another block, or by another program than DeepSpeed.
 
 	The classic: a key of `zero_optimization` at the top level, where nothing reads it. Also keys of an Accelerate
@@ -168,7 +168,7 @@ def misplaced_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 
 @rule("DSP007", error="0.19.7..")
-def removed_feature(reading: Reading) -> Iterator[Hit]:
+def removed_feature(reading: Reading) -> Hits:
 	"""A block or key whose feature was removed: its presence alone is refused, even `{"enabled": false}`.
 
 	0.19.7 removed `nebula`, `compression_training`, `quantize_training`, `sparse_attention` and MiCS; 0.19.8 removed
@@ -189,7 +189,7 @@ def removed_feature(reading: Reading) -> Iterator[Hit]:
 
 
 @rule("DSP008", error="*")
-def deprecated_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def deprecated_key(deepspeed: DeepSpeedFile) -> Hits:
 	"""A key that still works, but has a successor; together with its successor it is refused.
 
 	`cpu_offload` and `cpu_offload_param` became `offload_optimizer` and `offload_param`,
@@ -224,7 +224,7 @@ def modernized(entry: Entry) -> Repair | None:
 
 
 @rule("DSP009", error="*")
-def name_and_alias(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def name_and_alias(deepspeed: DeepSpeedFile) -> Hits:
 	"""A setting stands under both of its names, and the block refuses that.
 
 	Most keys of stage 3 may be written with and without `stage3_`. A model takes one of the two names and finds the

@@ -1,6 +1,6 @@
 """DSP rules about the `optimizer` block: its type, and the parameters that the chosen class takes."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..flow.deepspeed import Reading
@@ -9,7 +9,7 @@ from ..knowledge.deepspeed import Constructor
 from ..model import Applicability, Pointer, Severity
 from ..resources import load_json
 from .deepspeed_conditions import is_number, rows
-from .registry import Hit, Repair, rule
+from .registry import Hit, Hits, Repair, rule
 from .rewriting import renaming, rewriting
 from .suggest import closest, listing, shown, unlike
 
@@ -33,7 +33,7 @@ def constructor(reading: Reading) -> Constructor | None:
 
 
 @rule("DSP030", error="*")
-def unknown_optimizer(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit]:
+def unknown_optimizer(deepspeed: DeepSpeedFile, reading: Reading) -> Hits:
 	"""The optimizer's `type` is neither one of DeepSpeed's own nor the name of a class in `torch.optim`.
 
 	DeepSpeed's own names may be written in any case, those of PyTorch have to be exact ("SGD", not "sgd"). 0.19.7
@@ -62,7 +62,7 @@ def instead_of(reading: Reading, kind: str) -> tuple[str | None, str]:
 
 
 @rule("DSP031", error="*")
-def optimizer_without_type(reading: Reading) -> Iterator[Hit]:
+def optimizer_without_type(reading: Reading) -> Hits:
 	"""An `optimizer` block without a `type` (or with null) builds no optimizer.
 
 	ZeRO stages 1 and 2 are refused then: "zero stage 2 requires an optimizer". Accelerate and the Trainer take the mere
@@ -80,7 +80,7 @@ def optimizer_without_type(reading: Reading) -> Iterator[Hit]:
 
 
 @rule("DSP032", error="*")
-def optimizer_parameter(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit]:
+def optimizer_parameter(deepspeed: DeepSpeedFile, reading: Reading) -> Hits:
 	"""A parameter that the optimizer's class does not take, or one that it needs and does not get.
 
 	`optimizer.params` become the keyword arguments of the class, which refuses others. Which class it is depends on the
@@ -114,7 +114,7 @@ def about_parameter(reading: Reading, known: Constructor | None, name: str) -> H
 
 
 @rule("DSP033", error="*")
-def optimizer_value(deepspeed: DeepSpeedFile, reading: Reading) -> Iterator[Hit]:
+def optimizer_value(deepspeed: DeepSpeedFile, reading: Reading) -> Hits:
 	"""A value that the optimizer's class refuses when it is built.
 
 	PyTorch's classes compare `lr`, `eps`, `weight_decay` and `betas` with their limits, and fail on a text or a

@@ -1,13 +1,12 @@
 """DSP rules about the `scheduler` block: its type, and the parameters that the chosen class takes."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from ..flow.deepspeed import Reading
 from ..model import Applicability, Severity
 from .deepspeed_conditions import is_kind, is_number, rows
 from .deepspeed_optimizer import parameter_meant
-from .registry import Hit, rule
+from .registry import Hit, Hits, rule
 from .rewriting import rewriting
 from .suggest import closest, listing, shown, unlike
 
@@ -19,7 +18,7 @@ def kind_of(reading: Reading) -> Any:
 
 
 @rule("DSP034", error="*")
-def unknown_scheduler(reading: Reading) -> Iterator[Hit]:
+def unknown_scheduler(reading: Reading) -> Hits:
 	"""The scheduler's `type` is neither one of DeepSpeed's own nor a class of `torch.optim.lr_scheduler` it can use.
 
 	Names have to be exact. PyTorch's schedulers insist on a PyTorch optimizer, but with ZeRO, fp16 or bf16 DeepSpeed
@@ -44,7 +43,7 @@ def unknown_scheduler(reading: Reading) -> Iterator[Hit]:
 
 
 @rule("DSP035", error="*")
-def scheduler_parameter(reading: Reading) -> Iterator[Hit]:
+def scheduler_parameter(reading: Reading) -> Hits:
 	"""A parameter that the scheduler's class does not take, or one that it needs and does not get.
 
 	`scheduler.params` become the keyword arguments of the class. A scheduler without `params` is refused, even where
@@ -72,7 +71,7 @@ def scheduler_parameter(reading: Reading) -> Iterator[Hit]:
 
 
 @rule("DSP036", error="*")
-def scheduler_value(reading: Reading) -> Iterator[Hit]:
+def scheduler_value(reading: Reading) -> Hits:
 	"""A value that the scheduler's class refuses, or puts another one in the place of.
 
 	Since 0.19.3 `warmup_num_steps` has to be an integer above 0 (before, anything below 2 counted as 2); since 0.19.4

@@ -1,12 +1,11 @@
 """DSP rules about the text of a DeepSpeed config: DeepSpeed reads Hjson, Accelerate and the Trainer strict JSON."""
 
 import re
-from collections.abc import Iterator
 
 from ..flow.inputs import DeepSpeedFile
 from ..model import Severity
 from ..sources.document import Defect, Document
-from .registry import Hit, Operation, Repair, rule
+from .registry import Hit, Hits, Operation, Repair, rule
 from .suggest import shown
 
 PLACEHOLDER = re.compile(r"[$<{%]")
@@ -14,7 +13,7 @@ REMOVABLE = {"trailing-comma": "remove the trailing comma", "comment": "remove t
 
 
 @rule("DSP001", error="*")
-def not_json(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def not_json(deepspeed: DeepSpeedFile) -> Hits:
 	"""The text is not what its reader can parse.
 
 	DeepSpeed reads the file with Hjson, which takes comments, trailing commas and unquoted text. Accelerate and the
@@ -61,7 +60,7 @@ def strictly(defects: tuple[Defect, ...]) -> Repair | None:
 
 
 @rule("DSP002", error="*")
-def duplicate_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def duplicate_key(deepspeed: DeepSpeedFile) -> Hits:
 	"""A key stands twice in the same block.
 
 	DeepSpeed refuses a file with duplicate keys at any level. `json.load`, which Accelerate and the Trainer use, keeps
@@ -80,7 +79,7 @@ def duplicate_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 
 @rule("DSP003", error="*")
-def not_a_mapping(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def not_a_mapping(deepspeed: DeepSpeedFile) -> Hits:
 	"""A DeepSpeed config is a mapping of settings; a list, a number, a text or an empty file is refused.
 
 	Source: 0.19.8, runtime/config.py, `DeepSpeedConfig`.

@@ -1,6 +1,5 @@
 """DSP rules about single values: wrong types and values, blocks that are no mapping, values that lose their meaning."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from ..flow.deepspeed import Reading
@@ -11,13 +10,13 @@ from ..model import Applicability, Severity
 from .deepspeed_batch import SIZES
 from .deepspeed_conditions import by_key, holds, is_kind, same
 from .deepspeed_walk import Entry, walk
-from .registry import Hit, Operation, Repair, rule
+from .registry import Hit, Hits, Operation, Repair, rule
 from .rewriting import rewriting
 from .suggest import closest, did_you_mean, shown, unlike
 
 
 @rule("DSP010", error="*")
-def wrong_value(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def wrong_value(deepspeed: DeepSpeedFile) -> Hits:
 	"""A value that the key does not take: another type, none of the values listed, or out of range.
 
 	Blocks that are pydantic models convert what they can ("2" and 2.0 are taken for 2, "yes" for true) and refuse the
@@ -58,7 +57,7 @@ def about_value(reading: Reading, entry: Entry, key: Key, reason: str) -> Hit:
 
 
 @rule("DSP011", error="*")
-def block_is_no_mapping(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def block_is_no_mapping(deepspeed: DeepSpeedFile) -> Hits:
 	"""A block that holds something else than a mapping: `"zero_optimization": null`, `"bf16": true`.
 
 	DeepSpeed unpacks most blocks as keyword arguments or looks keys up in them, and fails on anything else.
@@ -82,7 +81,7 @@ def block_is_no_mapping(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
 
 
 @rule("DSP012", error="*")
-def block_lacks_key(deepspeed: DeepSpeedFile) -> Iterator[Hit]:
+def block_lacks_key(deepspeed: DeepSpeedFile) -> Hits:
 	"""A block without a key that DeepSpeed looks up in it without asking whether it is there.
 
 	`amp`, `curriculum_learning` and `progressive_layer_drop` need `enabled`; each technique of `compression_training`

@@ -1,20 +1,18 @@
 """FSD rules about what FSDP makes of a file as a whole: wrapping, strategies, releases."""
 
-from collections.abc import Iterator
-
 from ..flow.launch import Launch
 from ..knowledge import accelerate as knowledge
 from ..model import Severity, Targets
 from ..versions import parse
 from .fsdp_settings import version_of
-from .registry import Hit, rule
+from .registry import Hit, Hits, rule
 from .rewriting import rewriting
 from .suggest import shown
 from .values import defect_hits, meaning
 
 
 @rule("FSD020", info="*")
-def no_wrap_policy(fsdp: Launch) -> Iterator[Hit]:
+def no_wrap_policy(fsdp: Launch) -> Hits:
 	"""No `fsdp_auto_wrap_policy`: the whole model is one unit.
 
 	Parameters are still sharded between steps, but every forward and backward pass gathers all of them at once, so
@@ -28,7 +26,7 @@ def no_wrap_policy(fsdp: Launch) -> Iterator[Hit]:
 
 
 @rule("FSD021", warning="*")
-def wrap_class_names(fsdp: Launch) -> Iterator[Hit]:
+def wrap_class_names(fsdp: Launch) -> Hits:
 	"""`fsdp_transformer_layer_cls_to_wrap` is no plain text of class names with commas between them.
 
 	The text is split at each comma, and each part has to be the name of a class in the model, letter by letter. A
@@ -53,7 +51,7 @@ def are_names(text: str) -> bool:
 
 
 @rule("FSD022", info="*")
-def hybrid_on_one_machine(fsdp: Launch) -> Iterator[Hit]:
+def hybrid_on_one_machine(fsdp: Launch) -> Hits:
 	"""HYBRID_SHARD on a single machine.
 
 	It shards within a machine and replicates between machines, so on one machine it comes to FULL_SHARD (and
@@ -67,7 +65,7 @@ def hybrid_on_one_machine(fsdp: Launch) -> Iterator[Hit]:
 
 
 @rule("FSD023", info="*")
-def no_shard(fsdp: Launch) -> Iterator[Hit]:
+def no_shard(fsdp: Launch) -> Hits:
 	"""NO_SHARD: FSDP that shards nothing.
 
 	PyTorch calls the strategy deprecated and recommends DDP instead. Source: torch 2.13.0,
@@ -79,7 +77,7 @@ def no_shard(fsdp: Launch) -> Iterator[Hit]:
 
 
 @rule("FSD024", warning="*")
-def fsdp_on_one_process(fsdp: Launch) -> Iterator[Hit]:
+def fsdp_on_one_process(fsdp: Launch) -> Hits:
 	"""FSDP with a single process has nobody to shard with.
 
 	FSDP1 warns and switches to NO_SHARD; FSDP2 shards over one rank, which changes nothing either. Offloading and
@@ -93,7 +91,7 @@ def fsdp_on_one_process(fsdp: Launch) -> Iterator[Hit]:
 
 
 @rule("FSD025", error="*")
-def torch_too_old_for_fsdp(fsdp: Launch, targets: Targets) -> Iterator[Hit]:
+def torch_too_old_for_fsdp(fsdp: Launch, targets: Targets) -> Hits:
 	"""The PyTorch release is older than what this Accelerate release asks for.
 
 	FSDP needs PyTorch 1.12 (Accelerate up to 0.20), 2.0.1 (0.21), 2.1.0 (since 0.25); FSDP2 needs 2.5.1 in Accelerate
@@ -108,7 +106,7 @@ def torch_too_old_for_fsdp(fsdp: Launch, targets: Targets) -> Iterator[Hit]:
 
 
 @rule("FSD026", warning="*")
-def release_with_fsdp_defect(fsdp: Launch) -> Iterator[Hit]:
+def release_with_fsdp_defect(fsdp: Launch) -> Hits:
 	"""This release of Accelerate is known to misbehave with these FSDP settings.
 
 	Weights that are saved flattened (0.34), an upcast to fp32 that does nothing (1.13.0), a device error with CPU
@@ -118,7 +116,7 @@ def release_with_fsdp_defect(fsdp: Launch) -> Iterator[Hit]:
 
 
 @rule("FSD027", warning="*")
-def compile_with_flat_parameters(fsdp: Launch) -> Iterator[Hit]:
+def compile_with_flat_parameters(fsdp: Launch) -> Hits:
 	"""`torch.compile` together with `fsdp_use_orig_params: false`.
 
 	Dynamo does not trace FSDP1 modules whose parameters are flattened: "Dynamo only supports FSDP with
@@ -132,7 +130,7 @@ def compile_with_flat_parameters(fsdp: Launch) -> Iterator[Hit]:
 
 
 @rule("FSD029", warning="1.10.0..")
-def ignored_modules_need_torch(fsdp: Launch, targets: Targets) -> Iterator[Hit]:
+def ignored_modules_need_torch(fsdp: Launch, targets: Targets) -> Hits:
 	"""`fsdp_ignored_modules` with FSDP2 and a PyTorch before 2.7.
 
 	`fully_shard` has no `ignored_params` there. Accelerate warns and sets the modules to None since 1.11.0; 1.10
@@ -147,7 +145,7 @@ def ignored_modules_need_torch(fsdp: Launch, targets: Targets) -> Iterator[Hit]:
 
 
 @rule("FSD028", info="*")
-def gradients_in_low_precision(fsdp: Launch) -> Iterator[Hit]:
+def gradients_in_low_precision(fsdp: Launch) -> Hits:
 	"""With mixed precision FSDP also sums up gradients in bf16 or fp16.
 
 	`mixed_precision` sets the type of parameters and of the reduction alike (fp8 counts as bf16). A script may pass

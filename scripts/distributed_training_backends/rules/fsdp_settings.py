@@ -1,12 +1,12 @@
 """FSD rules about single settings of `fsdp_config`: values that are refused, and settings that do not arrive."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ..flow.arguments import TRUE
 from ..flow.launch import Launch
 from ..knowledge import accelerate as knowledge
 from ..model import Applicability, Severity
-from .registry import Hit, Operation, Repair, rule
+from .registry import Hit, Hits, Operation, Repair, rule
 from .rewriting import as_written, rewriting
 from .suggest import listing, shown
 from .values import key_of, meaning, unread_hits, value_hits
@@ -27,7 +27,7 @@ def version_of(launch: Launch) -> int | None:
 
 
 @rule("FSD001", error="*")
-def fsdp_value(fsdp: Launch) -> Iterator[Hit]:
+def fsdp_value(fsdp: Launch) -> Hits:
 	"""A value in `fsdp_config` that is refused or taken for something else.
 
 	The launcher turns every value into text and exports it; the plugin in the workers reads the text as a truth word
@@ -40,7 +40,7 @@ def fsdp_value(fsdp: Launch) -> Iterator[Hit]:
 
 
 @rule("FSD002", warning="*")
-def fsdp_setting_unread(fsdp: Launch) -> Iterator[Hit]:
+def fsdp_setting_unread(fsdp: Launch) -> Hits:
 	"""A setting of `fsdp_config` that is passed on, and that nothing looks at in this file.
 
 	FSDP2 has no `fsdp_forward_prefetch`, `fsdp_use_orig_params`, `fsdp_sync_module_states` and
@@ -52,7 +52,7 @@ def fsdp_setting_unread(fsdp: Launch) -> Iterator[Hit]:
 
 
 @rule("FSD003", warning="1.6.0..")
-def reshard_under_fsdp1(fsdp: Launch) -> Iterator[Hit]:
+def reshard_under_fsdp1(fsdp: Launch) -> Hits:
 	"""`fsdp_reshard_after_forward` with FSDP1, which reads `fsdp_sharding_strategy` only.
 
 	`accelerate config` itself has written this key for FSDP1 since 1.6.0. The sharding strategy is FULL_SHARD by
@@ -74,7 +74,7 @@ def reshard_under_fsdp1(fsdp: Launch) -> Iterator[Hit]:
 
 
 @rule("FSD004", warning="1.6.0..")
-def sharding_strategy_under_fsdp2(fsdp: Launch) -> Iterator[Hit]:
+def sharding_strategy_under_fsdp2(fsdp: Launch) -> Hits:
 	"""`fsdp_sharding_strategy` with FSDP2, which reads `fsdp_reshard_after_forward` only.
 
 	Nothing says so at run time. FULL_SHARD is what FSDP2 does by default, SHARD_GRAD_OP is
@@ -110,7 +110,7 @@ def renamed(launch: Launch, option: str, name: str, value: object) -> Repair | N
 
 
 @rule("FSD005", error="0.24.0..")
-def ram_efficient_loading_without_sync(fsdp: Launch) -> Iterator[Hit]:
+def ram_efficient_loading_without_sync(fsdp: Launch) -> Hits:
 	"""`fsdp_sync_module_states` is off while `fsdp_cpu_ram_efficient_loading` is on, as it is by default.
 
 	Only rank 0 loads the weights then, so they have to be sent to the others. The launcher refuses the pair before
@@ -143,7 +143,7 @@ def sync_is_refused(launch: Launch) -> bool:
 
 
 @rule("FSD006", warning="0.24.0..")
-def sync_module_states_forced(fsdp: Launch) -> Iterator[Hit]:
+def sync_module_states_forced(fsdp: Launch) -> Hits:
 	"""A quoted "false" for `fsdp_sync_module_states` while `fsdp_cpu_ram_efficient_loading` is on.
 
 	The launcher takes the text for on and lets it pass. Since 0.30.0 the plugin warns and turns it on; before, the
@@ -160,7 +160,7 @@ def sync_module_states_forced(fsdp: Launch) -> Iterator[Hit]:
 
 
 @rule("FSD007", error="1.6.0..")
-def unknown_fsdp_version(fsdp: Launch) -> Iterator[Hit]:
+def unknown_fsdp_version(fsdp: Launch) -> Hits:
 	"""`fsdp_version` is neither 1 nor 2.
 
 	The command line offers 1 and 2, a config file is not checked. With another number the plugin takes parts of
@@ -187,7 +187,7 @@ def strategies(launch: Launch) -> Sequence[str]:
 
 
 @rule("FSD008", error="1.6.0..")
-def state_dict_type_under_fsdp2(fsdp: Launch) -> Iterator[Hit]:
+def state_dict_type_under_fsdp2(fsdp: Launch) -> Hits:
 	"""A `fsdp_state_dict_type` that FSDP2 does not support.
 
 	FSDP2 saves SHARDED_STATE_DICT and, since 1.7.0, FULL_STATE_DICT; LOCAL_STATE_DICT is refused. `accelerate
@@ -204,7 +204,7 @@ def state_dict_type_under_fsdp2(fsdp: Launch) -> Iterator[Hit]:
 
 
 @rule("FSD009", error="1.15.0..")
-def activation_offload_without_checkpointing(fsdp: Launch) -> Iterator[Hit]:
+def activation_offload_without_checkpointing(fsdp: Launch) -> Hits:
 	"""`fsdp_activation_checkpointing_offload` without what it builds on.
 
 	It needs `fsdp_activation_checkpointing: true` and `fsdp_version: 2`; the plugin refuses it otherwise. Source:

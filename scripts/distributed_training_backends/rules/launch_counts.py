@@ -1,12 +1,11 @@
 """LCH rules about numbers: processes, machines, ranks, ports and GPU ids of an Accelerate config."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from ..flow.arguments import FALSE, TRUE
 from ..flow.launch import Launch, is_number
 from ..model import Severity
-from .registry import Hit, Repair, rule
+from .registry import Hit, Hits, Repair, rule
 from .rewriting import as_written, rewriting
 from .suggest import shown
 
@@ -35,7 +34,7 @@ def integer(value: object) -> int | None:
 
 
 @rule("LCH001", error="*")
-def processes_left_open(launch: Launch) -> Iterator[Hit]:
+def processes_left_open(launch: Launch) -> Hits:
 	"""The number of processes is not in the file and has to be given at launch.
 
 	`accelerate launch` ends with "You need to manually pass in `--num_processes`" unless the command line has it.
@@ -47,7 +46,7 @@ def processes_left_open(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("LCH002", error="*")
-def invalid_process_count(launch: Launch) -> Iterator[Hit]:
+def invalid_process_count(launch: Launch) -> Hits:
 	"""`num_processes` is of a type, or a number, that the launcher cannot work with.
 
 	torchrun takes a whole number as text too, and the words auto, cpu, gpu and xpu, on one machine; on several the
@@ -94,7 +93,7 @@ def rewritten(launch: Launch, key: str, value: object) -> Repair | None:
 
 
 @rule("LCH003", error="*")
-def invalid_machine_count(launch: Launch) -> Iterator[Hit]:
+def invalid_machine_count(launch: Launch) -> Hits:
 	"""`num_machines` is no whole number.
 
 	Every launcher compares it with 1, which fails for a text or null, and torchrun refuses "2.0" nodes. Source:
@@ -110,7 +109,7 @@ def invalid_machine_count(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("LCH004", error="*")
-def invalid_machine_rank(launch: Launch) -> Iterator[Hit]:
+def invalid_machine_rank(launch: Launch) -> Hits:
 	"""`machine_rank` is no whole number although there are several machines.
 
 	The launcher converts it with `int`. Source: 1.15.0, utils/launch.py, `prepare_multi_gpu_env`.
@@ -127,7 +126,7 @@ def invalid_machine_rank(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("LCH005", warning="*")
-def rank_out_of_range(launch: Launch) -> Iterator[Hit]:
+def rank_out_of_range(launch: Launch) -> Hits:
 	"""`machine_rank` is not below `num_machines`.
 
 	Ranks count from 0. The static rendezvous waits for a rank that never comes, until it times out. Source: torch
@@ -141,7 +140,7 @@ def rank_out_of_range(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("LCH006", error="*")
-def invalid_port(launch: Launch) -> Iterator[Hit]:
+def invalid_port(launch: Launch) -> Hits:
 	"""`main_process_port` is no port number.
 
 	The launcher asks the operating system whether the port is taken (since 0.21.0), which fails for a text and for a
@@ -161,7 +160,7 @@ def invalid_port(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("LCH007", error="*")
-def gpu_ids_not_text(launch: Launch) -> Iterator[Hit]:
+def gpu_ids_not_text(launch: Launch) -> Hits:
 	"""`gpu_ids` is no text: `gpu_ids: 0` is a number for YAML, and a YAML list is a list.
 
 	The launcher splits the value at commas and fails with "has no attribute 'split'". Quote it: `gpu_ids: '0'`.
@@ -179,7 +178,7 @@ def gpu_ids_not_text(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("LCH008", error="*")
-def one_gpu_id(multi_device: Launch) -> Iterator[Hit]:
+def one_gpu_id(multi_device: Launch) -> Hits:
 	"""A MULTI_* type with a single GPU id on one machine.
 
 	Refused with "Less than two GPU ids were configured". Use several ids, `all`, or `distributed_type: 'NO'`. Source:
@@ -193,7 +192,7 @@ def one_gpu_id(multi_device: Launch) -> Iterator[Hit]:
 
 
 @rule("LCH009", warning="*")
-def more_processes_than_gpu_ids(launch: Launch) -> Iterator[Hit]:
+def more_processes_than_gpu_ids(launch: Launch) -> Hits:
 	"""More processes on a machine than GPU ids.
 
 	The launcher makes only the listed GPUs visible and a process takes the GPU of its local rank, counted round: two
@@ -211,7 +210,7 @@ def more_processes_than_gpu_ids(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("LCH010", error="*")
-def use_cpu_not_a_truth_word(simple: Launch) -> Iterator[Hit]:
+def use_cpu_not_a_truth_word(simple: Launch) -> Hits:
 	"""`use_cpu` is no word for true or false.
 
 	The launcher of NO and MULTI_CPU exports it as text, and the workers convert that with `str_to_bool`. Source:

@@ -1,7 +1,6 @@
 """LCH rules about how processes and machines come together: launchers, addresses, host files."""
 
 import re
-from collections.abc import Iterator
 
 from ..flow.launch import Launch
 from ..flow.placement import alone
@@ -9,7 +8,7 @@ from ..knowledge import accelerate as knowledge
 from ..model import Severity, Targets
 from ..versions import in_span
 from .launch_counts import machines_of
-from .registry import Hit, rule
+from .registry import Hit, Hits, rule
 from .rewriting import rewriting
 from .suggest import closest, did_you_mean, listing, shown
 
@@ -20,7 +19,7 @@ RUNNERS = ("pdsh", "openmpi", "mpich", "impi", "slurm", "mvapich")
 
 
 @rule("LCH020", error="*")
-def address_left_open(launch: Launch) -> Iterator[Hit]:
+def address_left_open(launch: Launch) -> Hits:
 	"""Several machines, and no address of the main one.
 
 	torchrun would look up a machine called "None"; the launcher of NO and MULTI_CPU refuses since 1.8.0. Source:
@@ -33,7 +32,7 @@ def address_left_open(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("LCH021", error="*")
-def port_left_open(launch: Launch) -> Iterator[Hit]:
+def port_left_open(launch: Launch) -> Hits:
 	"""Several machines, and no port of the main one.
 
 	Up to 1.6 the meeting point becomes "ADDRESS:None", which torchrun refuses; since 1.7.0 the port is 29500. The
@@ -49,7 +48,7 @@ def port_left_open(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("LCH022", warning="1.7.0..")
-def port_zero_on_several_machines(launch: Launch) -> Iterator[Hit]:
+def port_zero_on_several_machines(launch: Launch) -> Hits:
 	"""`main_process_port: 0` on several machines.
 
 	Zero asks for any free port, and every machine finds another one: they never meet. Source: 1.15.0,
@@ -61,7 +60,7 @@ def port_zero_on_several_machines(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("LCH023", warning="*")
-def processes_not_divisible(launch: Launch) -> Iterator[Hit]:
+def processes_not_divisible(launch: Launch) -> Hits:
 	"""`num_processes` is not a multiple of `num_machines`.
 
 	It is the number over all machines, and every machine starts the same number of processes, rounded down: 5 on 2
@@ -78,7 +77,7 @@ def processes_not_divisible(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("LCH024", warning="*")
-def one_process_only(simple: Launch) -> Iterator[Hit]:
+def one_process_only(simple: Launch) -> Hits:
 	"""Several processes with a `distributed_type` that starts one.
 
 	For NO, and for MULTI_CPU without `mpirun_config`, the launcher starts the script once and only exports an
@@ -96,7 +95,7 @@ def one_process_only(simple: Launch) -> Iterator[Hit]:
 
 
 @rule("LCH025", error="*")
-def unknown_multinode_launcher(deepspeed_launch: Launch, targets: Targets) -> Iterator[Hit]:
+def unknown_multinode_launcher(deepspeed_launch: Launch, targets: Targets) -> Hits:
 	"""`deepspeed_multinode_launcher` is none that the target knows.
 
 	With several machines the value goes to the `deepspeed` program, which knows pdsh, openmpi, mpich, impi, slurm and
@@ -119,7 +118,7 @@ def unknown_multinode_launcher(deepspeed_launch: Launch, targets: Targets) -> It
 
 
 @rule("LCH026", warning="*")
-def no_hostfile(deepspeed_launch: Launch) -> Iterator[Hit]:
+def no_hostfile(deepspeed_launch: Launch) -> Hits:
 	"""Several machines, started by the `deepspeed` program, and no host file.
 
 	Accelerate passes `--hostfile None`; DeepSpeed finds no such file and uses the local GPUs only. Give
@@ -134,7 +133,7 @@ def no_hostfile(deepspeed_launch: Launch) -> Iterator[Hit]:
 
 
 @rule("LCH027", error="*")
-def address_not_text(simple: Launch) -> Iterator[Hit]:
+def address_not_text(simple: Launch) -> Hits:
 	"""`main_process_ip` is no text.
 
 	The launcher of NO and MULTI_CPU puts it into the environment as it is, and only texts may stand there. Source:
@@ -148,7 +147,7 @@ def address_not_text(simple: Launch) -> Iterator[Hit]:
 
 
 @rule("LCH028", info="0.28.0..")
-def mpirun_needed(simple: Launch) -> Iterator[Hit]:
+def mpirun_needed(simple: Launch) -> Hits:
 	"""`mpirun_config` needs `mpirun` or `mpiexec` on the machine that launches.
 
 	Without one the launcher ends with "mpirun or mpiexec were not found". Source: 1.15.0, utils/launch.py,
@@ -159,7 +158,7 @@ def mpirun_needed(simple: Launch) -> Iterator[Hit]:
 
 
 @rule("LCH029", error="0.28.0..0.31.0")
-def ccl_workers_not_text(simple: Launch) -> Iterator[Hit]:
+def ccl_workers_not_text(simple: Launch) -> Hits:
 	"""`mpirun_ccl` is a number, in releases that put it into the environment as it is.
 
 	With several machines the launcher sets `CCL_WORKER_COUNT` to the value itself, and only texts may stand in the
@@ -173,7 +172,7 @@ def ccl_workers_not_text(simple: Launch) -> Iterator[Hit]:
 
 
 @rule("LCH030", error="*")
-def address_not_a_host(elastic: Launch) -> Iterator[Hit]:
+def address_not_a_host(elastic: Launch) -> Hits:
 	"""`main_process_ip` cannot be the name or address of a machine, and there are several machines.
 
 	torchrun takes letters, digits, dots, hyphens, underscores and colons only, so a variable that nobody fills in is
@@ -188,7 +187,7 @@ def address_not_a_host(elastic: Launch) -> Iterator[Hit]:
 
 
 @rule("LCH031", warning="*")
-def address_of_the_same_machine(launch: Launch) -> Iterator[Hit]:
+def address_of_the_same_machine(launch: Launch) -> Hits:
 	"""Several machines meet at `localhost`, `127.0.0.1` or `::1`.
 
 	That is another machine on each of them: only machine 0 answers there, so every other one waits for itself until

@@ -1,14 +1,12 @@
 """PAR rules about a lone file of parallel sizes, as a script would pass it to `ParallelismConfig`."""
 
-from collections.abc import Iterator
-
 from ..flow.arguments import Arg, defaults
 from ..flow.launch import Launch
 from ..knowledge import accelerate as knowledge
 from ..model import Context, Targets
 from ..sources.document import Document
 from .parallelism_sizes import PREFIX, context_and_sequence_parallelism, mesh_of, replication_with_tensor_parallelism
-from .registry import Hit, rule
+from .registry import Hit, Hits, rule
 from .rewriting import renaming
 from .suggest import closest, did_you_mean, shown
 from .values import value_hits
@@ -32,7 +30,7 @@ def option_of(key: object) -> str:
 
 
 @rule("PAR050", error="..1.9.0")
-def parallelism_file_too_new(parallelism_file: Document, targets: Targets) -> Iterator[Hit]:
+def parallelism_file_too_new(parallelism_file: Document, targets: Targets) -> Hits:
 	"""A file of parallel sizes for a release that has no `ParallelismConfig`.
 
 	It exists since 1.10.0. Source: 1.10.0, parallelism_config.py.
@@ -42,7 +40,7 @@ def parallelism_file_too_new(parallelism_file: Document, targets: Targets) -> It
 
 
 @rule("PAR051", error="1.10.0..")
-def parallelism_file_unknown_key(parallelism_file: Document, targets: Targets) -> Iterator[Hit]:
+def parallelism_file_unknown_key(parallelism_file: Document, targets: Targets) -> Hits:
 	"""A key that `ParallelismConfig` has no field for.
 
 	A script that passes the file on ends with a `TypeError`. Source: 1.15.0, parallelism_config.py,
@@ -58,7 +56,7 @@ def parallelism_file_unknown_key(parallelism_file: Document, targets: Targets) -
 
 
 @rule("PAR052", error="1.10.0..")
-def parallelism_file_value(parallelism_file: Document, targets: Targets, context: Context) -> Iterator[Hit]:
+def parallelism_file_value(parallelism_file: Document, targets: Targets, context: Context) -> Hits:
 	"""A value that `ParallelismConfig` refuses, or sizes that do not go together.
 
 	See PAR001 (values), PAR003 (product), PAR006 (replication with tensor or context parallelism) and PAR007 (context

@@ -1,13 +1,11 @@
 """PAR rules about what parallelism needs installed, `tp_config` (1.4.0 to 1.6.0), Megatron-LM and TPU."""
 
-from collections.abc import Iterator
-
 from ..flow.launch import Launch
 from ..knowledge import accelerate as knowledge
 from ..model import Severity, Targets
 from ..versions import parse
 from .parallelism_sizes import PREFIX, mesh_of, started
-from .registry import Hit, Operation, Repair, rule
+from .registry import Hit, Hits, Operation, Repair, rule
 from .suggest import shown
 from .values import meaning, unread_hits, value_hits
 
@@ -21,7 +19,7 @@ NEEDS = (
 
 
 @rule("PAR016", error="1.4.0..")
-def library_too_old_for_parallelism(launch: Launch, targets: Targets) -> Iterator[Hit]:
+def library_too_old_for_parallelism(launch: Launch, targets: Targets) -> Hits:
 	"""A dimension needs a newer PyTorch, Transformers or DeepSpeed than the one that is judged.
 
 	Tensor parallelism needs torch 2.3 and Transformers 4.52 (4.47 up to Accelerate 1.6.0), context parallelism torch
@@ -40,7 +38,7 @@ def library_too_old_for_parallelism(launch: Launch, targets: Targets) -> Iterato
 
 
 @rule("PAR020", error="1.4.0..1.6.0")
-def tensor_parallel_degree(tensor_parallel: Launch) -> Iterator[Hit]:
+def tensor_parallel_degree(tensor_parallel: Launch) -> Hits:
 	"""`tp_size` of `tp_config` is missing, 1, or above the number of processes.
 
 	The plugin asks for a degree above 1 ("Provide TP degree > 1.") and builds a mesh of that many processes. Only
@@ -55,7 +53,7 @@ def tensor_parallel_degree(tensor_parallel: Launch) -> Iterator[Hit]:
 
 
 @rule("PAR021", warning="1.7.0..1.9.0")
-def tensor_parallel_type_ignored(launch: Launch) -> Iterator[Hit]:
+def tensor_parallel_type_ignored(launch: Launch) -> Hits:
 	"""`distributed_type: TP` in the releases between `tp_config` and `parallelism_config`.
 
 	The name is still taken, but no launcher belongs to it any more: one plain process is started. Source: 1.8.1,
@@ -67,7 +65,7 @@ def tensor_parallel_type_ignored(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("PAR030", error="*")
-def megatron_value(megatron: Launch) -> Iterator[Hit]:
+def megatron_value(megatron: Launch) -> Hits:
 	"""A value in `megatron_lm_config` that is refused.
 
 	Degrees and counts are integers, clipping and dropouts numbers, all switches truth words; `attention_backend` is a
@@ -78,7 +76,7 @@ def megatron_value(megatron: Launch) -> Iterator[Hit]:
 
 
 @rule("PAR031", warning="*")
-def megatron_setting_unread(megatron: Launch) -> Iterator[Hit]:
+def megatron_setting_unread(megatron: Launch) -> Hits:
 	"""A setting of `megatron_lm_config` that is passed on, and that the plugin does not look at.
 
 	Up to 0.24 `megatron_lm_recompute_activations` is exported under this name and read without the s. Source: 0.24.1,
@@ -88,7 +86,7 @@ def megatron_setting_unread(megatron: Launch) -> Iterator[Hit]:
 
 
 @rule("PAR032", warning="*")
-def megatron_degrees(megatron: Launch) -> Iterator[Hit]:
+def megatron_degrees(megatron: Launch) -> Hits:
 	"""The degrees of Megatron-LM do not divide the number of processes.
 
 	Accelerate rounds the data parallel degree down, and Megatron-LM asserts that the world is a multiple of tensor x
@@ -116,7 +114,7 @@ def megatron_product(launch: Launch) -> tuple[int, str] | None:
 
 
 @rule("PAR033", warning="1.13.0..")
-def context_parallel_by_default(megatron: Launch) -> Iterator[Hit]:
+def context_parallel_by_default(megatron: Launch) -> Hits:
 	"""No `megatron_lm_context_parallel_size`: Megatron-LM splits each sequence over 2 processes.
 
 	The plugin's default is 2 since the setting exists, while its help says 1. Write 1 to leave sequences whole.
@@ -131,7 +129,7 @@ def context_parallel_by_default(megatron: Launch) -> Iterator[Hit]:
 
 
 @rule("PAR034", warning="*")
-def fp8_under_megatron(megatron: Launch) -> Iterator[Hit]:
+def fp8_under_megatron(megatron: Launch) -> Hits:
 	"""`mixed_precision: fp8` with Megatron-LM trains in full precision.
 
 	The plugin hands fp16 and bf16 to Megatron-LM and nothing else. Source: 1.15.0, utils/dataclasses.py,
@@ -143,7 +141,7 @@ def fp8_under_megatron(megatron: Launch) -> Iterator[Hit]:
 
 
 @rule("PAR035", info="1.13.0..")
-def recompute_activations_without_effect(megatron: Launch) -> Iterator[Hit]:
+def recompute_activations_without_effect(megatron: Launch) -> Hits:
 	"""`megatron_lm_recompute_activations` since 1.13.0.
 
 	It is read, but nothing is made of it any more: `megatron_lm_recompute_granularity` decides, and it is full by
@@ -155,7 +153,7 @@ def recompute_activations_without_effect(megatron: Launch) -> Iterator[Hit]:
 
 
 @rule("PAR040", warning="*")
-def tpu_precision(tpu: Launch) -> Iterator[Hit]:
+def tpu_precision(tpu: Launch) -> Hits:
 	"""`mixed_precision` with TPU does not reach `Accelerator()`.
 
 	The TPU launcher sets `XLA_USE_BF16` for bf16 and exports no precision, so `Accelerator()` in the workers has
@@ -169,7 +167,7 @@ def tpu_precision(tpu: Launch) -> Iterator[Hit]:
 
 
 @rule("PAR041", warning="*")
-def tpu_environment_lost(tpu: Launch) -> Iterator[Hit]:
+def tpu_environment_lost(tpu: Launch) -> Hits:
 	"""`tpu_env` never reaches the processes.
 
 	The pod launcher replaces the list by the variables that it computes itself; without a pod nobody reads it.
@@ -180,7 +178,7 @@ def tpu_environment_lost(tpu: Launch) -> Iterator[Hit]:
 
 
 @rule("PAR042", info="1.3.0..")
-def tpu_process_count(tpu: Launch) -> Iterator[Hit]:
+def tpu_process_count(tpu: Launch) -> Hits:
 	"""`num_processes` with TPU.
 
 	Since 1.8.0 the number is not used: one process is started for each device (1.3.0 to 1.7.0 refuse a number that
@@ -194,7 +192,7 @@ def tpu_process_count(tpu: Launch) -> Iterator[Hit]:
 
 
 @rule("PAR043", info="*")
-def tpu_config_only(tpu: Launch) -> Iterator[Hit]:
+def tpu_config_only(tpu: Launch) -> Hits:
 	"""`commands`, `command_file` and `tpu_zone` are read by `accelerate tpu-config`, not by a launch.
 
 	Source: 1.15.0, commands/tpu.py, `tpu_command_launcher`.

@@ -1,6 +1,6 @@
 """PAR rules about `parallelism_config`: the sizes, their product, and what they need around them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from math import prod
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from ..model import Severity, Targets
 from ..sources.document import At
 from ..versions import parse
 from .fsdp_settings import version_of
-from .registry import Hit, rule
+from .registry import Hit, Hits, rule
 from .values import defect_hits, meaning, unread_hits, value_hits
 
 PREFIX = "parallelism_config_"
@@ -74,7 +74,7 @@ def fsdp2(launch: Launch) -> bool:
 
 
 @rule("PAR001", error="1.10.0..")
-def parallelism_value(launch: Launch) -> Iterator[Hit]:
+def parallelism_value(launch: Launch) -> Hits:
 	"""A value in `parallelism_config` that is refused or taken for something else.
 
 	Sizes are integers of at least 1. `parallelism_config_cp_size` and `_sp_size` are compared with 1 before they are
@@ -87,7 +87,7 @@ def parallelism_value(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("PAR002", warning="1.10.0..")
-def parallelism_setting_unread(launch: Launch) -> Iterator[Hit]:
+def parallelism_setting_unread(launch: Launch) -> Hits:
 	"""A setting for context or sequence parallelism while its size is 1.
 
 	The launcher passes `cp_comm_strategy` on only with a `cp_size` above 1, and the `sp_*` settings only with an
@@ -98,7 +98,7 @@ def parallelism_setting_unread(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("PAR003", error="1.10.0..")
-def product_of_sizes(launch: Launch) -> Iterator[Hit]:
+def product_of_sizes(launch: Launch) -> Hits:
 	"""The product of the parallel sizes is not the number of processes.
 
 	The device mesh is built over all processes. A smaller product is refused with "total_size does not match
@@ -114,7 +114,7 @@ def product_of_sizes(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("PAR004", error="1.10.0..")
-def parallelism_needs_fsdp2(launch: Launch) -> Iterator[Hit]:
+def parallelism_needs_fsdp2(launch: Launch) -> Hits:
 	"""A `parallelism_config` with FSDP1 or Megatron-LM, or context parallelism without FSDP2.
 
 	Sizes above 1 go together with FSDP2, with plain data parallelism (MULTI_GPU and its like) and, since 1.12.0, with
@@ -135,7 +135,7 @@ def parallelism_needs_fsdp2(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("PAR005", error="1.15.0..", warning="1.10.0..1.14.0")
-def no_dimension_to_shard(fsdp: Launch) -> Iterator[Hit]:
+def no_dimension_to_shard(fsdp: Launch) -> Hits:
 	"""FSDP2 with a `parallelism_config` in which both `dp_shard_size` and `cp_size` are 1.
 
 	FSDP2 shards over these two dimensions together; without them there is no mesh to shard over. Refused since
@@ -149,7 +149,7 @@ def no_dimension_to_shard(fsdp: Launch) -> Iterator[Hit]:
 
 
 @rule("PAR006", error="1.10.0..")
-def replication_with_tensor_parallelism(launch: Launch) -> Iterator[Hit]:
+def replication_with_tensor_parallelism(launch: Launch) -> Hits:
 	"""Tensor or context parallelism with `dp_replicate_size` above 1 and `dp_shard_size` 1.
 
 	Plain data parallelism cannot be composed with them; shard as well, or do not replicate. Source: 1.15.0,
@@ -162,7 +162,7 @@ def replication_with_tensor_parallelism(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("PAR007", error="1.13.0..", warning="1.12.0..1.12.0")
-def context_and_sequence_parallelism(launch: Launch) -> Iterator[Hit]:
+def context_and_sequence_parallelism(launch: Launch) -> Hits:
 	"""Context and sequence parallelism at the same time.
 
 	Both split the sequence. Refused since 1.13.0; in 1.12.0 it passes, and one of the two does nothing. Source:
@@ -175,7 +175,7 @@ def context_and_sequence_parallelism(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("PAR008", warning="1.12.0..")
-def sequence_parallelism_without_deepspeed(launch: Launch) -> Iterator[Hit]:
+def sequence_parallelism_without_deepspeed(launch: Launch) -> Hits:
 	"""`sp_size` above 1 without DeepSpeed.
 
 	Sequence parallelism is DeepSpeed's Ulysses; only the DeepSpeed path of `prepare()` sets it up. Under FSDP2 or
@@ -191,7 +191,7 @@ def sequence_parallelism_without_deepspeed(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("PAR009", warning="1.10.0..")
-def sharding_without_fsdp(multi_device: Launch) -> Iterator[Hit]:
+def sharding_without_fsdp(multi_device: Launch) -> Hits:
 	"""`dp_shard_size` above 1 without FSDP.
 
 	The processes then do plain data parallelism (DDP) and every one of them keeps the whole model. Source: 1.15.0,
@@ -204,7 +204,7 @@ def sharding_without_fsdp(multi_device: Launch) -> Iterator[Hit]:
 
 
 @rule("PAR010", warning="1.13.0..")
-def sequence_parallel_arithmetic(deepspeed_launch: Launch) -> Iterator[Hit]:
+def sequence_parallel_arithmetic(deepspeed_launch: Launch) -> Hits:
 	"""The data parallel sizes beside sequence parallelism do not fit the number of processes.
 
 	`prepare()` computes the train batch size from `dp_replicate_size` x `dp_shard_size`, so their product has to be
@@ -225,7 +225,7 @@ def sequence_parallel_arithmetic(deepspeed_launch: Launch) -> Iterator[Hit]:
 
 
 @rule("PAR011", info="1.10.0..")
-def model_must_be_split(launch: Launch, targets: Targets) -> Iterator[Hit]:
+def model_must_be_split(launch: Launch, targets: Targets) -> Hits:
 	"""`tp_size` above 1: the script has to load the model split.
 
 	Accelerate does not split weights itself. `from_pretrained(..., tp_plan="auto")` with the same size does; without
@@ -242,7 +242,7 @@ def model_must_be_split(launch: Launch, targets: Targets) -> Iterator[Hit]:
 
 
 @rule("PAR012", warning="1.12.0..")
-def fixed_length_without_length(launch: Launch) -> Iterator[Hit]:
+def fixed_length_without_length(launch: Launch) -> Hits:
 	"""`sp_seq_length_is_variable: false` without `sp_seq_length`.
 
 	The plugin means to refuse this, but the launcher always exports a text, so it is DeepSpeed that fails in
@@ -257,7 +257,7 @@ def fixed_length_without_length(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("PAR013", warning="1.12.0..")
-def length_not_divisible(launch: Launch) -> Iterator[Hit]:
+def length_not_divisible(launch: Launch) -> Hits:
 	"""`sp_seq_length` is not a multiple of `sp_size`.
 
 	Each rank gets an equal share of the sequence; DeepSpeed's data loader refuses every batch of another length.
@@ -280,7 +280,7 @@ NOTES: Mapping[str, str] = {
 
 
 @rule("PAR014", info="1.10.0..")
-def what_the_model_needs(launch: Launch) -> Iterator[Hit]:
+def what_the_model_needs(launch: Launch) -> Hits:
 	"""What context and sequence parallelism ask of the model and the data.
 
 	Context parallelism sets `attention_mask` to None and `is_causal` to true in every self-attention, so padding and
@@ -295,7 +295,7 @@ def what_the_model_needs(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("PAR015", warning="1.10.0..")
-def release_with_parallelism_defect(launch: Launch) -> Iterator[Hit]:
+def release_with_parallelism_defect(launch: Launch) -> Hits:
 	"""This release of Accelerate is known to misbehave with these parallel sizes.
 
 	Context parallelism is never set up in 1.12.0. Source: 1.12.0, accelerator.py, `_prepare_cp`.

@@ -1,9 +1,7 @@
 """PRC rules about `torch.compile`: the `dynamo_config` block."""
 
-from collections.abc import Iterator
-
 from ..flow.launch import OLD_BACKEND, Launch
-from .registry import Hit, rule
+from .registry import Hit, Hits, rule
 from .rewriting import rewriting
 from .suggest import closest, did_you_mean, listing, shown
 from .values import meaning, value_hits
@@ -19,7 +17,7 @@ def compiles(launch: Launch) -> bool:
 
 
 @rule("PRC030", error="*")
-def dynamo_value(launch: Launch) -> Iterator[Hit]:
+def dynamo_value(launch: Launch) -> Hits:
 	"""A value of `dynamo_config` that is refused.
 
 	`dynamo_backend` is one of the release's backends, in any case; an unquoted `no` is a boolean for YAML and ends
@@ -32,7 +30,7 @@ def dynamo_value(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("PRC031", warning="*")
-def dynamo_mode_unknown(launch: Launch) -> Iterator[Hit]:
+def dynamo_mode_unknown(launch: Launch) -> Hits:
 	"""`dynamo_mode` is none of the modes of `torch.compile`.
 
 	The launcher passes any text on. With the inductor backend `torch.compile` refuses it when the model is prepared;
@@ -48,7 +46,7 @@ def dynamo_mode_unknown(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("PRC032", info="*")
-def dynamo_settings_without_backend(launch: Launch) -> Iterator[Hit]:
+def dynamo_settings_without_backend(launch: Launch) -> Hits:
 	"""`dynamo_config` sets how to compile, and no backend that would.
 
 	Without `dynamo_backend`, or with NO, nothing is compiled unless the script asks for it. Source: 1.15.0,
@@ -63,7 +61,7 @@ def dynamo_settings_without_backend(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("PRC033", info="*")
-def dynamo_static_shapes(launch: Launch) -> Iterator[Hit]:
+def dynamo_static_shapes(launch: Launch) -> Hits:
 	"""A compiling backend without `dynamo_use_dynamic`: shapes are static.
 
 	The launcher exports false where nothing is said, so `torch.compile(dynamic=False)` is called, while PyTorch's
@@ -76,7 +74,7 @@ def dynamo_static_shapes(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("PRC034", warning="*")
-def dynamo_config_replaced(launch: Launch) -> Iterator[Hit]:
+def dynamo_config_replaced(launch: Launch) -> Hits:
 	"""`dynamo_config` beside `dynamo_backend` at the top.
 
 	The old spelling is converted into a `dynamo_config` that takes the place of the block, so nothing in the block

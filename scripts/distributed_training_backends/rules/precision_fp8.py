@@ -1,6 +1,6 @@
 """PRC rules about FP8: what becomes of `mixed_precision: fp8` and of the keys in `fp8_config`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..flow.inputs import DeepSpeedFile
@@ -11,7 +11,7 @@ from ..model import Severity
 from ..resources import load_json
 from ..sources.document import Document
 from ..versions import covers, describe, parse
-from .registry import Hit, Operation, Repair, rule
+from .registry import Hit, Hits, Operation, Repair, rule
 from .rewriting import renaming
 from .suggest import closest, named, shown
 from .values import holds, meaning, rows_of, unread_hits, value_hits
@@ -46,7 +46,7 @@ def bare(option: object) -> str:
 
 
 @rule("PRC010", error="1.5.0..")
-def fp8_value(launch: Launch) -> Iterator[Hit]:
+def fp8_value(launch: Launch) -> Hits:
 	"""A value in `fp8_config` that is refused.
 
 	The backend is TE, AO or MSAMP, letter by letter (the command line offers te, ao and msamp, which are refused
@@ -59,7 +59,7 @@ def fp8_value(launch: Launch) -> Iterator[Hit]:
 		yield from refused_values(launch)
 
 
-def refused_values(launch: Launch) -> Iterator[Hit]:
+def refused_values(launch: Launch) -> Hits:
 	hits = list(value_hits(launch, (PREFIX,)))
 	yield from hits
 	value = launch.value(OVERRIDE)
@@ -74,7 +74,7 @@ def three_items(value: object) -> list[Any] | None:
 
 
 @rule("PRC011", error="*")
-def fp8_refused(launch: Launch) -> Iterator[Hit]:
+def fp8_refused(launch: Launch) -> Hits:
 	"""FP8 with a launcher, a backend or a release that refuses it.
 
 	FSDP knows no fp8 before 0.34.0. With AO (torchao) it needs `fsdp_cpu_ram_efficient_loading: false`, which is
@@ -86,7 +86,7 @@ def fp8_refused(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("PRC012", warning="..1.10.1,1.9.0..")
-def fp8_without_effect(launch: Launch) -> Iterator[Hit]:
+def fp8_without_effect(launch: Launch) -> Hits:
 	"""FP8 with a launcher and a release that train in another precision, or fail unless the script helps.
 
 	Up to 1.10.1 DeepSpeed makes bf16 of it (up to 0.33 even fp32), from 1.5.0 to 1.7.0 nothing is converted to FP8
@@ -96,7 +96,7 @@ def fp8_without_effect(launch: Launch) -> Iterator[Hit]:
 	yield from by_release(launch, "warning")
 
 
-def by_release(launch: Launch, severity: str) -> Iterator[Hit]:
+def by_release(launch: Launch, severity: str) -> Hits:
 	if not uses_fp8(launch) or backend_is_refused(launch):
 		return
 	for row in load_json(DATA)["fp8"]:
@@ -117,7 +117,7 @@ def mend(launch: Launch, option: str | None) -> Repair | None:
 
 
 @rule("PRC013", error="1.4.0..1.8.1")
-def fp8_override_fails(launch: Launch) -> Iterator[Hit]:
+def fp8_override_fails(launch: Launch) -> Hits:
 	"""FP8 in releases that fail on their own `override_linear_precision`.
 
 	In 1.4.0 it is split as a text although it is a list by default, so every FP8 launch ends in `AttributeError: …
@@ -144,7 +144,7 @@ def all_texts(value: object) -> bool:
 
 
 @rule("PRC014", warning="0.34.0..")
-def fp8_config_without_fp8(launch: Launch) -> Iterator[Hit]:
+def fp8_config_without_fp8(launch: Launch) -> Hits:
 	"""`fp8_config` where `mixed_precision` is not fp8.
 
 	The launcher looks at the block only if the precision is fp8. Source: 1.15.0, utils/launch.py,
@@ -157,7 +157,7 @@ def fp8_config_without_fp8(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("PRC015", warning="0.34.0..")
-def fp8_key_unread(launch: Launch) -> Iterator[Hit]:
+def fp8_key_unread(launch: Launch) -> Hits:
 	"""A key of `fp8_config` that nothing reads.
 
 	Each backend reads its own keys and passes over the others'. `accelerate config` itself writes names that are
@@ -170,7 +170,7 @@ def fp8_key_unread(launch: Launch) -> Iterator[Hit]:
 		yield from unread_keys(launch)
 
 
-def unread_keys(launch: Launch) -> Iterator[Hit]:
+def unread_keys(launch: Launch) -> Hits:
 	if launch.since("1.9.0") and not backend_is_refused(launch):
 		yield from unread_hits(launch, (PREFIX,))
 	for key, value in entries(launch).items():
@@ -213,7 +213,7 @@ def unknown_key(document: Document, pointer: tuple[Any, ...], release: str) -> H
 
 
 @rule("PRC016", error="1.5.0..")
-def msamp_with_stage_3_file(deepspeed: DeepSpeedFile, launch: Launch) -> Iterator[Hit]:
+def msamp_with_stage_3_file(deepspeed: DeepSpeedFile, launch: Launch) -> Hits:
 	"""MSAMP with a DeepSpeed file of ZeRO stage 3.
 
 	It is refused as `zero_stage: 3` is in the block itself (PRC011). Source: 1.15.0, utils/dataclasses.py,

@@ -1,13 +1,11 @@
 """PRC rules about a lone file of FP8 settings, as it would stand in `fp8_config`."""
 
-from collections.abc import Iterator
-
 from ..flow.arguments import Arg, defaults
 from ..flow.launch import Launch
 from ..model import Context, Targets
 from ..sources.document import Document
 from .precision_fp8 import PREFIX, option_of, refused_values, unknown_key
-from .registry import Hit, rule
+from .registry import Hit, Hits, rule
 from .values import rows_of, table, unread_hits
 
 
@@ -30,7 +28,7 @@ def backend_of(arguments: dict[str, Arg]) -> str | None:
 
 
 @rule("PRC020", error="1.9.0..")
-def fp8_file_refused(fp8_file: Document, targets: Targets, context: Context) -> Iterator[Hit]:
+def fp8_file_refused(fp8_file: Document, targets: Targets, context: Context) -> Hits:
 	"""A lone file of FP8 settings with a value that is refused.
 
 	It is judged as the `fp8_config` of a run on several GPUs (see PRC010); without a `backend`, for the backend that
@@ -40,7 +38,7 @@ def fp8_file_refused(fp8_file: Document, targets: Targets, context: Context) -> 
 
 
 @rule("PRC021", warning="1.9.0..")
-def fp8_file_key_unread(fp8_file: Document, targets: Targets, context: Context) -> Iterator[Hit]:
+def fp8_file_key_unread(fp8_file: Document, targets: Targets, context: Context) -> Hits:
 	"""A key in a lone file of FP8 settings that nothing reads.
 
 	See PRC015: keys of another backend, slips, and the names that `accelerate config` writes wrongly. Source:
@@ -54,7 +52,7 @@ def fp8_file_key_unread(fp8_file: Document, targets: Targets, context: Context) 
 
 
 @rule("PRC022", warning="..1.8.1")
-def fp8_file_too_new(fp8_file: Document, targets: Targets) -> Iterator[Hit]:
+def fp8_file_too_new(fp8_file: Document, targets: Targets) -> Hits:
 	"""A lone file of FP8 settings for a release that makes no recipe of `fp8_config`.
 
 	The key does not exist before 0.34.0, and up to 1.8.1 nothing becomes of the block (see PRC015). Source: 1.8.1,

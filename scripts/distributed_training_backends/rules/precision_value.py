@@ -1,13 +1,11 @@
 """PRC rules about the value of `mixed_precision` and the devices that it needs."""
 
-from collections.abc import Iterator
-
 from ..flow.launch import Launch, precision_pointer
 from ..knowledge import accelerate as knowledge
 from ..model import Applicability, Context, Pointer, Severity, Targets
 from ..sources.document import Document
 from ..versions import in_span
-from .registry import Hit, rule
+from .registry import Hit, Hits, rule
 from .rewriting import as_written, rewriting
 from .suggest import closest, did_you_mean, listing, shown
 
@@ -22,7 +20,7 @@ TPU_TYPES = ("XLA", "TPU")
 
 
 @rule("PRC001", error="*")
-def invalid_mixed_precision(accelerate: Document, targets: Targets, context: Context) -> Iterator[Hit]:
+def invalid_mixed_precision(accelerate: Document, targets: Targets, context: Context) -> Hits:
 	"""`mixed_precision` is not no, fp8, fp16 or bf16.
 
 	The launcher puts the value into lower case and looks it up: another word is refused with "Unknown
@@ -55,7 +53,7 @@ def is_coerced(document: Document, pointer: Pointer, targets: Targets) -> bool:
 
 
 @rule("PRC002", warning="*")
-def half_precision_on_cpu(simple: Launch) -> Iterator[Hit]:
+def half_precision_on_cpu(simple: Launch) -> Hits:
 	"""`mixed_precision: fp16` for a training on the CPU trains in full precision.
 
 	On a CPU neither autocast nor a gradient scaler is set up for fp16, and nothing is said. Write bf16 or 'no'.
@@ -69,7 +67,7 @@ def half_precision_on_cpu(simple: Launch) -> Iterator[Hit]:
 
 
 @rule("PRC003", info="*")
-def precision_needs_device(launch: Launch) -> Iterator[Hit]:
+def precision_needs_device(launch: Launch) -> Hits:
 	"""bf16 and fp8 need devices that compute in them.
 
 	bf16 is refused on a GPU without it (NVIDIA before Ampere, unless PyTorch emulates it). fp8 needs an NVIDIA GPU of
@@ -91,7 +89,7 @@ def precision_needs_device(launch: Launch) -> Iterator[Hit]:
 
 
 @rule("PRC004", info="..1.12.0", warning="1.6.0..1.12.0")
-def ipex_settings(launch: Launch) -> Iterator[Hit]:
+def ipex_settings(launch: Launch) -> Hits:
 	"""`ipex_config`: extensions of Intel for CPU and XPU.
 
 	`ipex` is passed on by the launcher for one process or MULTI_CPU, and only where intel_extension_for_pytorch is

@@ -4,7 +4,7 @@ A rule is a function whose parameters name its inputs; it is called once for eac
 yields hits. Its name and its docstring are those of the rule. The severity may differ from release to release:
 
     @rule("FSD003", warning="1.6.0..")
-    def reshard_under_fsdp1(fsdp: Fsdp) -> Iterator[Hit]:
+    def reshard_under_fsdp1(fsdp: Launch) -> Hits:
         '''FSDP1 does not read `fsdp_reshard_after_forward`. …'''
 """
 
@@ -65,6 +65,9 @@ class Hit(NamedTuple):
 	related: tuple[At, ...] = ()
 
 
+Hits = Iterator[Hit]
+
+
 def in_whole(hit: Hit) -> Hit:
 	outer = hit.at.document.outer
 	if outer is None:
@@ -84,7 +87,7 @@ def in_whole(hit: Hit) -> Hit:
 class Rule(NamedTuple):
 	code: str
 	name: str
-	check: Callable[..., Iterator[Hit]]
+	check: Callable[..., Hits]
 	inputs: tuple[str, ...]
 	severities: tuple[tuple[Severity, str], ...]
 	library: Library
@@ -123,14 +126,14 @@ def rule(
 	info: str | None = None,
 	of: Library | None = None,
 	links: tuple[str, ...] = (),
-) -> Callable[[Callable[..., Iterator[Hit]]], Callable[..., Iterator[Hit]]]:
+) -> Callable[[Callable[..., Hits]], Callable[..., Hits]]:
 	"""Register a rule under the name of its function. `error`, `warning` and `info` say for which
 	releases of the library `of` (or of the family's) it is what: "*" for all, "1.6.0..", "..0.33.0", "1.4.0..1.8.1",
 	or several joined with a comma; the heavier one wins."""
 	spans = ((Severity.ERROR, error), (Severity.WARNING, warning), (Severity.INFO, info))
 	severities = tuple((severity, text) for severity, text in spans if text is not None)
 
-	def register(check: Callable[..., Iterator[Hit]]) -> Callable[..., Iterator[Hit]]:
+	def register(check: Callable[..., Hits]) -> Callable[..., Hits]:
 		if code in RULES or not severities or code[:3] not in FAMILIES:
 			raise ValueError(f"{code} is registered already, has no severity, or is of an unknown family")
 		inputs = check.__code__.co_varnames[: check.__code__.co_argcount]

@@ -34,8 +34,6 @@ class Question(NamedTuple):
 
 
 class Ranked(NamedTuple):
-	"""A possible setup with what it needs and how fast it is."""
-
 	made: Fitted
 	pace: Pace
 
@@ -45,15 +43,11 @@ class Ranked(NamedTuple):
 
 
 class Out(NamedTuple):
-	"""A setup that is removed, and the first reason against it."""
-
 	setup: Setup
 	obstacle: Obstacle
 
 
 class Answer(NamedTuple):
-	"""What is left in order, and what is out."""
-
 	ranked: tuple[Ranked, ...]
 	out: tuple[Out, ...]
 

@@ -16,8 +16,6 @@ STAGES = (1, 2, 4, 8, 16)
 
 
 class Considered(NamedTuple):
-	"""A setup and what stands against it."""
-
 	setup: Setup
 	obstacles: tuple[Obstacle, ...]
 
@@ -65,7 +63,6 @@ def replicated(world: int, facts: Facts) -> Iterator[Setup]:
 
 
 def fsdp2(world: int, facts: Facts) -> Iterator[Setup]:
-	"""FSDP2: kept whole for the backward pass or not, in groups, offloaded, with a split model or sequence."""
 	nodes = facts.hardware.nodes or 1
 	# before 1.15 the plugin wrapped parts of layers, which keeps four times as much
 	own = in_span(facts.versions.accelerate, "1.15.0", None)
@@ -101,7 +98,6 @@ def fsdp1(world: int, facts: Facts) -> Iterator[Setup]:
 
 
 def zero(world: int, facts: Facts) -> Iterator[Setup]:
-	"""ZeRO by stage and offload; on one GPU only what offloads something."""
 	first, second, third = (Setup(name, shard=world) for name in ZERO)
 	if world > 1:
 		yield from (first, second, third)
@@ -118,7 +114,6 @@ def zero(world: int, facts: Facts) -> Iterator[Setup]:
 
 
 def megatron(world: int, facts: Facts) -> Iterator[Setup]:
-	"""Megatron-LM, by tensor and pipeline parallel size; the rest is data parallel with sharded states."""
 	for tp in dividing(with_told((1, *SPLITS), facts.parallel.tp), world):
 		for pp in dividing(with_told(STAGES, facts.parallel.pp), world // tp):
 			yield Setup("megatron", shard=world // (tp * pp), tp=tp, pp=pp)

@@ -22,7 +22,6 @@ def flaw(facts: Facts, setup: Setup) -> Obstacle | None:
 
 
 def findings(facts: Facts, setup: Setup) -> Iterator[Finding]:
-	"""Everything the validator says about the config file and the DeepSpeed file beside it."""
 	config = read(CONFIG, accelerate_yaml(facts, setup), "accelerate", "yaml")
 	text = deepspeed_json(facts, setup)
 	companion = None if text is None else read(DEEPSPEED_FILE, text, "deepspeed", "json")

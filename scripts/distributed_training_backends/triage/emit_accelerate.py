@@ -1,7 +1,7 @@
 """A setup as the config file of `accelerate launch`, in the keys that the targeted release reads."""
 
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from ..knowledge import accelerate as knowledge
@@ -26,7 +26,6 @@ MIXED = {"fp32": "no", "fp16": "fp16", "bf16": "bf16", "fp8": "fp8", "pure_bf16"
 
 def accelerate_config(facts: Facts, setup: Setup) -> Config:
 	"""The content of the file; what differs between machines (rank, address) is left to the launch command."""
-	release = facts.versions.accelerate
 	config: Config = {"compute_environment": "LOCAL_MACHINE", "distributed_type": distributed_type(facts, setup)}
 	config |= {name: block for name, block in blocks(facts, setup) if block}
 	nodes = machines(facts, setup)
@@ -42,7 +41,7 @@ def accelerate_config(facts: Facts, setup: Setup) -> Config:
 	config["num_processes"] = setup.world
 	if facts.hardware.device == "cpu":
 		config["use_cpu"] = True
-	known = knowledge.for_release(release).cluster
+	known = knowledge.for_release(facts.versions.accelerate).cluster
 	return {name: value for name, value in config.items() if name in known}
 
 
@@ -108,8 +107,7 @@ def fsdp_block(facts: Facts, setup: Setup) -> Config:
 		block["fsdp_sync_module_states"] = True
 		# PEFT's wrap policy keeps frozen and trained weights apart, which flat parameters need
 		block["fsdp_use_orig_params"] = not facts.task.adapts
-	known = knowledge.for_release(facts.versions.accelerate).options
-	return {name: value for name, value in sorted(block.items()) if name in known}
+	return known_options(block, facts)
 
 
 def strategy(facts: Facts, setup: Setup) -> str | int:
@@ -130,15 +128,19 @@ def megatron_block(facts: Facts, setup: Setup) -> Config:
 		"megatron_lm_tp_degree": setup.tp,
 		"megatron_lm_use_distributed_optimizer": setup.shard > 1,
 	}
+	return known_options(block | recomputing(facts, setup), facts)
+
+
+def known_options(block: Config, facts: Facts) -> Config:
 	known = knowledge.for_release(facts.versions.accelerate).options
-	return {name: value for name, value in sorted((block | recomputing(setup, known)).items()) if name in known}
+	return {name: value for name, value in sorted(block.items()) if name in known}
 
 
-def recomputing(setup: Setup, known: Container[str]) -> Config:
+def recomputing(facts: Facts, setup: Setup) -> Config:
 	"""Megatron-LM's activation checkpointing: how much of it only where the release can say."""
 	if setup.checkpointing in (None, "none"):
 		return {}
-	if "megatron_lm_recompute_granularity" not in known:
+	if not known_options({"megatron_lm_recompute_granularity": None}, facts):
 		return {"megatron_lm_recompute_activations": True}
 	method = {"megatron_lm_recompute_method": "uniform", "megatron_lm_recompute_num_layers": 1}
 	whole = method if setup.checkpointing == "full" else {}
@@ -146,10 +148,7 @@ def recomputing(setup: Setup, known: Container[str]) -> Config:
 
 
 def dynamo_block(facts: Facts) -> Config:
-	block: Config = {"dynamo_backend": "INDUCTOR"}
-	if "dynamo_use_regional_compilation" in knowledge.for_release(facts.versions.accelerate).options:
-		block["dynamo_use_regional_compilation"] = True
-	return block
+	return known_options({"dynamo_backend": "INDUCTOR", "dynamo_use_regional_compilation": True}, facts)
 
 
 def parallelism_block(facts: Facts, setup: Setup) -> Config:

@@ -43,7 +43,6 @@ def precision(facts: Facts) -> Config:
 
 
 def zero(facts: Facts, setup: Setup) -> Config:
-	"""The block `zero_optimization`."""
 	stage = ZERO_STAGES[setup.backend]
 	block: Config = {"stage": stage, "overlap_comm": True, "contiguous_gradients": True, "reduce_bucket_size": "auto"}
 	if stage == 3:

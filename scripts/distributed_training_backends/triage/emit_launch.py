@@ -13,7 +13,6 @@ ADDRESS = '--main_process_ip "$MAIN_ADDRESS"'
 
 
 def launch_script(facts: Facts, setup: Setup) -> str:
-	"""launch.sh: what to type where."""
 	return "\n".join(["#!/bin/sh", *launch_lines(facts, setup)]) + "\n"
 
 

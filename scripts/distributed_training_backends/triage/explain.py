@@ -29,7 +29,6 @@ REMEDIES = {
 
 
 def sentences_of(pieces: Pieces, worst: Phase, verdict: Verdict) -> Iterator[str]:
-	"""What dominates, what would help, and what these releases do that nobody asked for."""
 	largest = max(worst.parts, key=lambda part: part.size)
 	amounts = f"{largest.size / GIB:.1f} of {worst.size / GIB:.1f} GiB"
 	yield f"The peak comes {PHASES[worst.name]}: {NAMES.get(largest.name, largest.name)} take most, {amounts}."

@@ -84,8 +84,6 @@ class Family(NamedTuple):
 
 
 class Sizes(NamedTuple):
-	"""The sizes of one model."""
-
 	layers: int
 	hidden: int
 	heads: int

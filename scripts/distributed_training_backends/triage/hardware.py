@@ -59,7 +59,6 @@ def with_host_memory(hardware: HardwareFacts) -> HardwareFacts:
 
 
 def unknown(name: str) -> Problem:
-	"""An accelerator that is not in the data: its memory has to be told."""
 	near = nearest_name(name)
 	ask = "give hardware.gpu_memory_gib, the memory of one as torch reports it"
 	return Problem("/hardware/gpu", f"{shown(name)} is not known here; {ask}{did_you_mean(near)}")

@@ -9,8 +9,6 @@ from .intervals import around, cpu_verdict_of, needed, verdict_of, width_of
 from .phases import phases_of, pieces_of
 from .setup import Setup
 
-__all__ = ["estimate"]
-
 
 def estimate(facts: Facts, setup: Setup) -> Estimate:
 	"""What one way to run it takes. The facts are completed; raises UnknownModelError where the model is not known.

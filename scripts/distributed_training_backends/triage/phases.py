@@ -60,7 +60,7 @@ class Pieces(NamedTuple):
 
 
 def pieces_of(facts: Facts, setup: Setup) -> Pieces:
-	"""Work out the pieces. Raises UnknownModelError."""
+	"""Raises UnknownModelError."""
 	run = resolved(facts, setup, shape_of(facts.model))
 	return Pieces(run, states_of(run), layer_of(run), logits_of(run), buffers_of(run))
 
@@ -81,7 +81,6 @@ def loading(pieces: Pieces) -> Phase:
 
 
 def inference(pieces: Pieces, always: Parts) -> Phase:
-	"""One pass without gradients: a layer at a time, and the logits."""
 	run = pieces.run
 	size = pieces.layer.kept * run.tokens
 	logits = run.tokens * run.shape.vocab / run.setup.tp * run.compute

@@ -89,7 +89,6 @@ def memory(facts: Facts, estimate: Estimate) -> Memory:
 
 
 def beyond(facts: Facts, estimate: Estimate) -> Iterator[str]:
-	"""That the likely amount is more than there is, where it may work all the same."""
 	if estimate.verdict == "tight" and estimate.smi.point > (facts.hardware.gpu_memory_gib or 0.0) * GIB:
 		yield MAY_WORK
 

@@ -15,8 +15,6 @@ MOST_MICRO_BATCH = 64
 
 
 class Fitted(NamedTuple):
-	"""A setup with what it gives up, and what it then needs."""
-
 	setup: Setup
 	facts: Facts
 	estimate: Estimate
