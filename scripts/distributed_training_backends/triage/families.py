@@ -140,33 +140,50 @@ def family_of(config: Mapping[str, Any]) -> Family:
 	raise bad_config(f"the model_type {shown(kind)} is not known here; give {sizes} instead")
 
 
-def setting(family: Family, config: Mapping[str, Any], key: str, default: Any = None) -> Any:
-	"""A key of a config; null counts as left out."""
-	value = config.get(key)
-	return family.defaults.get(key, default) if value is None else value
+class Model(NamedTuple):
+	"""A config.json, and the family by which it is read."""
+
+	family: Family
+	config: Mapping[str, Any]
+
+	def setting(self, key: str | None, default: Any = None) -> Any:
+		"""A key of the config; null counts as left out."""
+		value = self.config.get(key) if key else None
+		return self.family.defaults.get(key or "", default) if value is None else value
+
+	def is_on(self, switch: Switch | None) -> bool:
+		"""Whether something is there: as the family says, or as the config tells."""
+		return bool(self.setting(switch, False) if isinstance(switch, str) else switch)
+
+	def number(self, key: str, default: int | None = None) -> int:
+		"""A size as a whole number of at least 1; some keys have two spellings."""
+		spellings = key.split("|")
+		key = next((one for one in spellings if self.config.get(one) is not None), spellings[0])
+		value = self.setting(key, default)
+		if value is None:
+			raise bad_config(f"the config has no {key}, which a {self.family.name} model needs")
+		if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10**8:
+			raise bad_config(f"{key} is {shown(value)}, which is no whole number from 1 to 100000000")
+		return value
+
+	def size(self, name: str, default: int | None = None) -> int:
+		return self.number(self.family.keys.get(name, name), default)
 
 
-def is_on(family: Family, config: Mapping[str, Any], switch: Switch) -> bool:
-	"""Whether something is there: as the family says, or as the config tells."""
-	return bool(setting(family, config, switch, False)) if isinstance(switch, str) else switch
-
-
-def sizes_of(family: Family, config: Mapping[str, Any]) -> Sizes:
-
-	def whole(name: str, default: int | None = None) -> int:
-		return number(family, config, family.keys.get(name, name), default)
+def sizes_of(model: Model) -> Sizes:
+	family, whole = model.family, model.size
 
 	hidden, heads, layers = whole("hidden"), whole("heads"), whole("layers")
-	if hidden % heads and not any(setting(family, config, key) for key in family.keys["head_dim"].split("|")):
+	if hidden % heads and not any(model.setting(key) for key in family.keys["head_dim"].split("|")):
 		raise bad_config(f"{heads} heads do not divide the hidden size {hidden}; correct one, or add head_dim")
 	head_dim = whole("head_dim", hidden // heads if hidden % heads == 0 else None)
 	intermediate = whole("intermediate", family.expansion * hidden if family.expansion else None)
-	experts, per_token, sparse, width, shared = mixture(family, config, layers, intermediate)
+	experts, per_token, sparse, width, shared = mixture(model, layers, intermediate)
 	return Sizes(
 		layers=layers,
 		hidden=hidden,
 		heads=heads,
-		kv_heads=kv_heads(family, config, heads),
+		kv_heads=kv_heads(model, heads),
 		head_dim=head_dim,
 		vocab=whole("vocab"),
 		intermediate=intermediate,
@@ -176,66 +193,49 @@ def sizes_of(family: Family, config: Mapping[str, Any]) -> Sizes:
 		experts_per_token=per_token,
 		sparse_layers=sparse,
 		positions=0 if family.positions is None else whole("positions") + family.positions,
-		embedding=number(family, config, family.embedding, hidden) if family.embedding else hidden,
-		norms=norms(family, config),
-		tied=bool(setting(family, config, family.keys["tied"], family.tied)),
+		embedding=model.number(family.embedding, hidden) if family.embedding else hidden,
+		norms=norms(model),
+		tied=bool(model.setting(family.keys["tied"], family.tied)),
 	)
 
 
-def number(family: Family, config: Mapping[str, Any], key: str, default: int | None) -> int:
-	"""A size as a whole number of at least 1; some keys have two spellings."""
-	spellings = key.split("|")
-	key = next((one for one in spellings if config.get(one) is not None), spellings[0])
-	value = setting(family, config, key, default)
-	if value is None:
-		raise bad_config(f"the config has no {key}, which a {family.name} model needs")
-	if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10**8:
-		raise bad_config(f"{key} is {shown(value)}, which is no whole number from 1 to 100000000")
-	return value
-
-
-def kv_heads(family: Family, config: Mapping[str, Any], heads: int) -> int:
-	if family.grouped and is_on(family, config, family.grouped):
-		return number(family, config, "num_kv_heads", heads)
+def kv_heads(model: Model, heads: int) -> int:
+	family = model.family
+	if model.is_on(family.grouped):
+		return model.number("num_kv_heads", heads)
 	if family.multi_query:
-		return 1 if is_on(family, config, family.multi_query) else heads
+		return 1 if model.is_on(family.multi_query) else heads
 	if family.latent:
 		return heads
-	found = number(family, config, family.keys["kv_heads"], heads)
+	found = model.size("kv_heads", heads)
 	if heads % found:
 		raise bad_config(f"{found} key/value heads do not divide the {heads} heads")
 	return found
 
 
-def norms(family: Family, config: Mapping[str, Any]) -> int:
+def norms(model: Model) -> int:
 	"""How many norms of the hidden size a layer has; one where attention and MLP share it."""
-	if family.grouped and is_on(family, config, family.grouped):
-		return int(setting(family, config, "num_ln_in_parallel_attn", 2))
-	if family.parallel_if and is_on(family, config, family.parallel_if):
-		return 1
-	return family.layer_norms
+	if model.is_on(model.family.grouped):
+		return int(model.setting("num_ln_in_parallel_attn", 2))
+	return 1 if model.is_on(model.family.parallel_if) else model.family.layer_norms
 
 
-def mixture(
-	family: Family, config: Mapping[str, Any], layers: int, intermediate: int
-) -> tuple[int, int, int, int, int]:
+def mixture(model: Model, layers: int, intermediate: int) -> tuple[int, int, int, int, int]:
 	"""Experts, experts per token, layers that have them, the width of one, and of what every token passes."""
-	spelled = family.experts
+	spelled = model.family.experts
 	if spelled is None:
 		return 1, 1, 0, intermediate, 0
-	experts = number(family, config, spelled.number, spelled.defaults[0])
-	per_token = number(family, config, spelled.per_token, spelled.defaults[1])
+	experts = model.number(spelled.number, spelled.defaults[0])
+	per_token = model.number(spelled.per_token, spelled.defaults[1])
 	if per_token > experts:
 		raise bad_config(f"{spelled.per_token} is {per_token}, more than the number of experts, {experts}")
-	width = number(family, config, spelled.width, None) if spelled.width else intermediate
-	shared = int(setting(family, config, spelled.shared_width, 0)) if spelled.shared_width else 0
-	shared += width * int(setting(family, config, spelled.shared, 0)) if spelled.shared else 0
-	return experts, per_token, len(sparse_layers(family, spelled, config, layers)), width, shared
+	width = model.number(spelled.width) if spelled.width else intermediate
+	shared = int(model.setting(spelled.shared_width, 0)) + width * int(model.setting(spelled.shared, 0))
+	return experts, per_token, len(sparse_layers(model, spelled, layers)), width, shared
 
 
-def sparse_layers(family: Family, spelled: Experts, config: Mapping[str, Any], layers: int) -> list[int]:
+def sparse_layers(model: Model, spelled: Experts, layers: int) -> list[int]:
 	"""The layers that have experts; the others have one MLP."""
-	first = int(setting(family, config, spelled.first, 0)) if spelled.first else 0
-	step = int(setting(family, config, spelled.step, 1)) if spelled.step else 1
-	dense = set(setting(family, config, spelled.dense, ())) if spelled.dense else set()
+	first, step = int(model.setting(spelled.first, 0)), int(model.setting(spelled.step, 1))
+	dense = set(model.setting(spelled.dense, ()))
 	return [layer for layer in range(first, layers) if layer not in dense and (layer + 1) % max(step, 1) == 0]

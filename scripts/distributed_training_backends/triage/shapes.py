@@ -8,7 +8,7 @@ from ..resources import load_json
 from ..rules.suggest import closest, did_you_mean, shown
 from .counting import Counts, count
 from .facts import ModelFacts
-from .families import Family, UnknownModelError, family_of, sizes_of
+from .families import Family, Model, UnknownModelError, family_of, sizes_of
 
 ARCHITECTURES = "architectures.json"
 SIZES = (
@@ -70,8 +70,8 @@ def shaped(model: ModelFacts, family: Family, config: Mapping[str, Any], name: s
 	if max(model.experts or 1, model.experts_per_token or 1) > 1 and family.experts is None:
 		said = f"{shown(name)} has no experts ({family.name} models are dense); leave experts out"
 		raise UnknownModelError("/model/experts", said)
-	sizes = sizes_of(family, config)
-	counts = count(family, sizes, config)
+	sizes = sizes_of(Model(family, config))
+	counts = count(Model(family, config), sizes)
 	if model.params:
 		counts = rescaled(counts, model.params)
 	return Shape(
