@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from distributed_training_backends import fix
 from distributed_training_backends.model import Applicability, Edit, Fix
 from distributed_training_backends.sources.limits import MAX_BYTES, Unreadable
-from distributed_training_backends.sources.reading import Raw, find_files, read_path, read_stdin
+from distributed_training_backends.sources.reading import Raw, decode, find_files, read_path
 
 
 def refused(path: Path | str) -> Unreadable:
@@ -27,8 +27,8 @@ def test_text_keeps_its_line_ends_and_loses_its_mark(tmp_path: Path) -> None:
 	path = tmp_path / "a.yaml"
 	path.write_bytes(b"\xef\xbb\xbfa: \xc3\xa9\r\nb: 1\n")
 	assert read_path(str(path)) == Raw(str(path), "a: é\r\nb: 1\n", "\r\n", True)
-	assert read_stdin(b"a: 1\n") == Raw("-", "a: 1\n", "\n", False)
-	assert read_stdin(b"a\rb\r", "x") == Raw("x", "a\rb\r", "\r", False)
+	assert decode(b"a: 1\n", "-") == Raw("-", "a: 1\n", "\n", False)
+	assert decode(b"a\rb\r", "x") == Raw("x", "a\rb\r", "\r", False)
 
 
 def test_what_is_no_readable_file(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_large_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @given(st.binary(max_size=200))
 def test_any_bytes_get_an_answer(content: bytes) -> None:
-	answer = read_stdin(content)
+	answer = decode(content, "-")
 	if isinstance(answer, Raw):
 		mark = b"\xef\xbb\xbf" if answer.bom else b""
 		assert mark + answer.text.encode() == content
