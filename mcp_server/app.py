@@ -93,13 +93,11 @@ class Server(MCPServer[Any]):
 		return await to_thread.run_sync(answered, name, arguments, limiter=self.threads)
 
 	async def list_resources(self) -> list[ListedResource]:
-		"""List the pages of the skill."""
 		return [item for item in await super().list_resources() if resources.is_listed(item.uri)]
 
 	async def get_prompt(
 		self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
 	) -> GetPromptResult | InputRequiredResult:
-		"""Fill in a prompt; a wrong name is told as such."""
 		if name not in prompts.PROMPTS:
 			known = " and ".join(prompts.PROMPTS)
 			raise MCPError(INVALID_PARAMS, f"there is no prompt {name[:100]!r}; there are {known}")

@@ -13,7 +13,6 @@ MOST_NOTES, MOST_EVIDENCE = 2, 2  # in a concise answer
 
 
 def call(given: Arguments) -> Answer:
-	"""Diagnose, with as many causes as are asked for and fit."""
 	log, symptom = given.get("log", ""), given.get("symptom", "")
 	refuse_paths(given, "log", "config", "deepspeed_config")
 	if not log.strip() and not symptom.strip():

@@ -68,5 +68,4 @@ def missing(path: str) -> NoReturn:
 
 
 def paths_like(beginning: str) -> list[str]:
-	"""The files whose path begins so: completions for the template."""
 	return [path for path in skill.files() if path.startswith(beginning)]

@@ -20,20 +20,14 @@ FOLDER = "inode/directory"
 
 
 class UriParams(RequestParams):
-	"""What names one skill."""
-
 	uri: str
 
 
 class DirectoryParams(PaginatedRequestParams):
-	"""What names one folder."""
-
 	uri: str
 
 
 class Skills(Extension):
-	"""Serves the skill that this server comes with."""
-
 	identifier = "io.modelcontextprotocol/skills"
 
 	def settings(self) -> dict[str, Any]:

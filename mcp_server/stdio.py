@@ -14,7 +14,6 @@ Item = SessionMessage | Exception
 
 
 async def serve(server: Server) -> None:
-	"""Serve until the input ends."""
 	async with stdio_server() as (lines, answers):
 		accepted, requests = create_memory_object_stream[Item](0)
 

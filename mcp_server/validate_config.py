@@ -44,7 +44,6 @@ OPTIONS = (("--format says which kind it is", "the argument kind says which it i
 
 
 def call(given: Arguments) -> Answer:
-	"""Judge the texts, and shape what is said about them."""
 	options = options_from(given)
 	report = judged(given, options)
 	shown = redact_report(report)

@@ -23,50 +23,47 @@ runtime/pipe/module.py runtime/precision_config.py runtime/sequence_parallel run
 sequence/layer.py utils/groups.py checkpoint/ds_to_universal.py
 """
 PLACES = {"rank": "0", "world_size": "8"}
-WARNERS = ("warn", "warning", "warning_once", "error")
 
 
 class Message(NamedTuple):
-	"""A message of a library, as a line of a log."""
-
 	place: str
 	line: str
 
 
 def messages(path: Path, name: str) -> Iterator[Message]:
 	for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-		if isinstance(node, (ast.Raise, ast.Assert, ast.Call)) and (said := said_by(node)):
+		if said := said_by(node):
 			kind, expression = said
 			text = " ".join(text_of(expression).split())
 			if len([word for word in text.split() if word.isalpha()]) >= 3:
-				yield Message(f"{name}:{node.lineno}", f"{kind}: {text}" if kind else f"[WARNING] {text}")
+				yield Message(f"{name}:{expression.lineno}", f"{kind}: {text}" if kind else f"[WARNING] {text}")
 
 
-def said_by(node: ast.Raise | ast.Assert | ast.Call) -> tuple[str, ast.expr] | None:
-	if isinstance(node, ast.Assert):
-		return ("AssertionError", node.msg) if node.msg is not None else None
-	call = node.exc if isinstance(node, ast.Raise) else node
-	if not isinstance(call, ast.Call) or not call.args:
-		return None
-	if isinstance(node, ast.Raise):
-		return ast.unparse(call.func).split(".")[-1], call.args[0]
-	warns = isinstance(call.func, ast.Attribute) and call.func.attr in WARNERS
-	return ("", call.args[0]) if warns else None
+def said_by(node: ast.AST) -> tuple[str, ast.expr] | None:
+	match node:
+		case ast.Assert(msg=ast.expr() as text):
+			return "AssertionError", text
+		case ast.Raise(exc=ast.Call(func=kind, args=[text, *_])):
+			return ast.unparse(kind).split(".")[-1], text
+		case ast.Call(func=ast.Attribute(attr="warn" | "warning" | "warning_once" | "error"), args=[text, *_]):
+			return "", text
+	return None
 
 
 def text_of(node: ast.expr) -> str:
-	if isinstance(node, ast.Constant):
-		return node.value if isinstance(node.value, str) else str(node.value)
-	if isinstance(node, ast.JoinedStr):
-		return "".join(text_of(part) for part in node.values)
-	if isinstance(node, ast.FormattedValue):
-		return PLACES.get(ast.unparse(node.value), "value")
-	if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-		return text_of(node.left) + text_of(node.right)
-	if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
-		return text_of(node.left).replace("%s", "value").replace("%d", "8")
-	if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("format", "join"):
-		return text_of(node.func.value).replace("{}", "value")
+	match node:
+		case ast.Constant(value=value):
+			return str(value)
+		case ast.JoinedStr(values=parts):
+			return "".join(map(text_of, parts))
+		case ast.FormattedValue(value=value):
+			return PLACES.get(ast.unparse(value), "value")
+		case ast.BinOp(left=left, op=ast.Add(), right=right):
+			return text_of(left) + text_of(right)
+		case ast.BinOp(left=text, op=ast.Mod()):
+			return text_of(text).replace("%s", "value").replace("%d", "8")
+		case ast.Call(func=ast.Attribute(value=text, attr="format" | "join")):
+			return text_of(text).replace("{}", "value")
 	return "value"
 
 

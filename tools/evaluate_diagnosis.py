@@ -35,8 +35,6 @@ Row = list[Any]
 
 
 class Outcome(NamedTuple):
-	"""A report, the code of its cause, and the causes that were named."""
-
 	report: dict[str, Any]
 	code: str
 	causes: tuple[Cause, ...]

@@ -29,7 +29,6 @@ CONFIG_CLASSES = ("BaseConfig", "ClusterConfig", "SageMakerConfig")
 
 
 def config_facts(package: Path) -> Facts:
-	"""Everything this module knows to extract, for the release unpacked at ``package``."""
 	names = package_constants(package)
 	loader = parse(package / "commands/config/config_args.py")
 	launch = parse(package / "commands/launch.py")

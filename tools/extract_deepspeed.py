@@ -20,7 +20,6 @@ from extract_deepspeed_reads import MISSING, Reads, trace
 from extraction import Facts, assignments
 from extraction_files import DataFile, main
 
-CURATED = Path(__file__).parent / "deepspeed_curated.json.gz"
 ARGUMENTS = {("optimizer", "params"), ("scheduler", "params")}
 KWARGS = {*ARGUMENTS, ("amp",)}
 OLD_NAMES = {"bfloat16": "bf16"}
@@ -33,7 +32,6 @@ Record = dict[str, Any]
 
 
 def release_facts(root: Path, curated: list[Record]) -> Facts:
-	"""Every fact of one release, under (table, dotted path)."""
 	package = Package(root)
 	models, calls, reads = Models(package), Calls(package), trace(package)
 	keys = dict(read_keys(reads))
@@ -108,8 +106,6 @@ def notation(annotation: ast.expr) -> Record:
 
 
 class Sources:
-	"""The text of a release's files."""
-
 	def __init__(self, root: Path) -> None:
 		self.root = root
 		self._all: dict[str, str] = {}
@@ -149,12 +145,8 @@ def apply(curated: list[Record], rows: dict[str, dict[str, Record]], sources: So
 # --- the data file ---
 
 
-def curated() -> Record:
-	content: Record = json.loads(packed.unpacked(CURATED))
-	return content
-
-
-ROWS = curated()["facts"]
+CURATED: Record = json.loads(packed.unpacked(Path(__file__).with_name("deepspeed_curated.json.gz")))
+ROWS = CURATED["facts"]
 
 
 def idle() -> str:
@@ -167,7 +159,7 @@ def facts(package: Path) -> Facts:
 	return release_facts(package, ROWS)
 
 
-FILES = (DataFile("deepspeed.json", "deepspeed", facts, constant={"torch": curated()["torch"]}, finished=idle),)
+FILES = (DataFile("deepspeed.json", "deepspeed", facts, constant={"torch": CURATED["torch"]}, finished=idle),)
 
 if __name__ == "__main__":
 	sys.exit(main(__doc__.splitlines()[0], FILES))

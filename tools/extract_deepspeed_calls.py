@@ -39,8 +39,6 @@ PLAIN = {
 
 
 class Calls:
-	"""The optimizers and schedulers of one release."""
-
 	def __init__(self, package: Package) -> None:
 		self.package = package
 		engine = package.definition("runtime.engine", "DeepSpeedEngine")

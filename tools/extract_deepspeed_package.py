@@ -50,8 +50,6 @@ class Index:
 
 
 class Package:
-	"""The modules of one unpacked release, read on demand."""
-
 	def __init__(self, root: Path) -> None:
 		self.root = root
 		self._indexes: dict[str, Index] = {}
@@ -150,17 +148,13 @@ class Constants(Mapping[str, Any]):
 			entry = self.package.entry(entry.module, entry.name)
 		entry = entry or self.package.entry(self.module, first)
 		if member and isinstance(entry, Definition):
-			return self._member(entry, member)
+			return class_constants(entry, self.package)[member]
 		if member or not isinstance(entry, Expression):
 			raise KeyError(name)
 		try:
 			return value_of(entry.node, self.package.constants(entry.module))
 		except (NotConstantError, RecursionError):
 			raise KeyError(name) from None
-
-	def _member(self, owner: Definition, member: str) -> Any:
-		members = class_constants(owner, self.package)
-		return members[member]
 
 	def __contains__(self, name: object) -> bool:
 		try:

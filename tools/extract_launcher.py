@@ -65,8 +65,6 @@ def _function_facts(name: str, node: FunctionNode) -> Facts:
 
 @dataclass
 class Reader:
-	"""Walks a function in order and collects what it does."""
-
 	reads: set[str] = field(default_factory=set)
 	sets: set[str] = field(default_factory=set)
 	file: set[str] = field(default_factory=set)

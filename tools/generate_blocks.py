@@ -46,7 +46,6 @@ def tour() -> str:
 
 
 def chain() -> str:
-	"""A log of a run that failed, its diagnosis, the config mended, and the config validated."""
 	steps: tuple[tuple[str, Callable[[Sequence[str]], int], tuple[str, ...]], ...] = (
 		("diagnose_failure.py", cli_diagnose.main, ("train.log", "--config", "accelerate.yaml")),
 		("validate_backend_config.py", cli.main, ("accelerate.yaml", "--fix")),
@@ -100,7 +99,6 @@ def families() -> str:
 
 
 def lookup() -> str:
-	"""How often look-up puts a right section first."""
 	return measure_lookup.table(measure_lookup.outcomes())
 
 

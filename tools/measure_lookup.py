@@ -23,8 +23,6 @@ WITHIN = 3
 
 
 class Question(NamedTuple):
-	"""A question and the short names of its right sections."""
-
 	group: str
 	kind: str
 	query: str
@@ -84,7 +82,6 @@ def shares(results: list[Outcome]) -> tuple[float, float]:
 
 
 def table(results: list[Outcome]) -> str:
-	"""The figures by kind of question, and those of the other groups, as Markdown."""
 	rows: dict[str, list[Outcome]] = defaultdict(list)
 	first = [outcome for outcome in results if outcome.question.group == "before"]
 	for outcome in sorted(first, key=lambda outcome: outcome.question.kind):

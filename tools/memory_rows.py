@@ -59,7 +59,7 @@ ERA = {
 	"llama-cookbook PRs 41/100/165": "4.31.0",
 	"hf-blog/ulysses-sp": "4.57.1",
 }
-CHECKPOINTING = {"none": "none", "full": "full", "selective(core_attn)": "none"}
+CHECKPOINTING: Mapping[str, Any] = {"none": "none", "full": "full", "selective(core_attn)": "none"}
 
 
 class Measured(NamedTuple):
@@ -166,7 +166,7 @@ def setup_of(row: Row) -> Setup:
 		tp=tp,
 		pp=pp,
 		sp=sp,
-		checkpointing=checkpointing_of(row),
+		checkpointing=CHECKPOINTING.get(str(row.get("ckpt") or "none"), "selective"),
 		sync_each_batch=bool(row.get("sync_each_batch")),
 		built_on_gpu=bool(row.get("init_on_gpu")),
 	)
@@ -184,11 +184,6 @@ def kind_of(backend: str) -> Any:
 			return kind
 	found = re.search(r"zero(\d)", backend)
 	return f"zero{found.group(1)}" if found else "single"
-
-
-def checkpointing_of(row: Row) -> Any:
-	given = str(row.get("ckpt") or "none")
-	return CHECKPOINTING.get(given, "selective")
 
 
 def memory_of(gpu: str) -> float | None:

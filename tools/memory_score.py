@@ -16,8 +16,6 @@ FIT_ONLY = ("fit",)  # not the largest sizes that ran, which are tight by what t
 
 
 class Outcome(NamedTuple):
-	"""What is said about a row."""
-
 	measured: Measured
 	answer: Estimate
 	others: tuple[float, float]

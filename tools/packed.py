@@ -37,12 +37,10 @@ def unpacked(path: Path) -> str:
 
 
 def save(name: str, text: str) -> str:
-	"""Write a table; say how large it is."""
 	return pack(_path(name), text)
 
 
 def pack(path: Path, text: str) -> str:
-	"""Write any packed file; say how large it is."""
 	plain = stored(path, text)
 	if not path.is_file() or unpacked(path) != plain:
 		path.write_bytes(squeezed(plain.encode("utf-8")))

@@ -51,7 +51,6 @@ def file_of(package: str, version: str) -> str:
 
 
 def known(package: str) -> list[str]:
-	"""The pinned versions of a package, oldest first."""
 	return list(table()[package])
 
 

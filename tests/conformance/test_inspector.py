@@ -26,7 +26,6 @@ def address() -> Iterator[str]:
 
 @pytest.fixture(params=WAYS)
 def server(request: pytest.FixtureRequest, address: str) -> list[str]:
-	"""The Inspector's options for a way to talk to the server."""
 	return options(request.param, address)
 
 

@@ -65,8 +65,6 @@ AMOUNTS: dict[str, tuple[Amount, Amount]] = {
 
 
 class Sources(NamedTuple):
-	"""All cases there are, and how mutations of them are drawn."""
-
 	real: Sequence[Case]
 	own: Sequence[Case]
 	seed: int | None

@@ -224,7 +224,6 @@ def shared_folder() -> Path:
 
 
 def corpus() -> list[Case]:
-	"""The real config files, where they are at hand; else nothing."""
 	return [
 		Case(f"{folder}/{file.name}", kind, read(file), ".json" if kind == "fsdp" else file.suffix)
 		for folder, kind in CORPUS_FOLDERS.items()

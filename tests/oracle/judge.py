@@ -7,8 +7,6 @@ from tests.oracle.environment import PINS
 
 
 class Said(NamedTuple):
-	"""One finding, reduced to what a comparison needs."""
-
 	code: str
 	severity: str
 	pointer: str
@@ -16,8 +14,6 @@ class Said(NamedTuple):
 
 
 class Judgement(NamedTuple):
-	"""What the validator says about a case: accepted, rejected or unreadable, and why."""
-
 	verdict: str
 	findings: tuple[Said, ...]
 

@@ -15,7 +15,6 @@ import json
 import random
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -109,7 +108,6 @@ class Key(NamedTuple):
 
 
 def configs() -> list[Case]:
-	"""The configs whose keys are probed, with the DeepSpeed files that some of them name."""
 	pool = yaml.safe_load(packed.unpacked(CONFIGS))
 	companions = {"zero3.json": json.dumps(pool["deepspeed_file"])}
 	texts = {name: dump(config, ".yaml") for name, config in pool["configs"].items()}
@@ -314,17 +312,18 @@ def check(oracle: Oracle, release: str, drawn: Sequence[Case]) -> list[Expectati
 
 
 def summary(found: Sequence[Expectation]) -> str:
-	count = Counter((expectation.group, expectation.met) for expectation in found)
 	lines = ["| keys | values | as expected | share |", "|---|---:|---:|---:|"]
-	for group in LEAST:
-		good, total = count[group, True], count[group, True] + count[group, False]
-		lines.append(f"| {group} | {total} | {good} | {100 * good / total if total else 100:.1f} % |")
+	for group, met in groups(found).items():
+		lines.append(f"| {group} | {len(met)} | {sum(met)} | {100 * sum(met) / len(met) if met else 100:.1f} % |")
 	return "\n".join(lines)
 
 
 def kept(found: Sequence[Expectation]) -> bool:
-	groups = {group: [expectation.met for expectation in found if expectation.group == group] for group in LEAST}
-	return all(sum(met) >= LEAST[group] * len(met) for group, met in groups.items())
+	return all(sum(met) >= LEAST[group] * len(met) for group, met in groups(found).items())
+
+
+def groups(found: Sequence[Expectation]) -> dict[str, list[bool]]:
+	return {group: [expectation.met for expectation in found if expectation.group == group] for group in LEAST}
 
 
 def describe(expectation: Expectation) -> str:

@@ -109,8 +109,6 @@ def answers(facts: Facts) -> Answers:
 
 
 class Result(NamedTuple):
-	"""How often each check passed, and what failed."""
-
 	passed: Counter[str]
 	failures: tuple[Failure, ...]
 	sets: int

@@ -45,8 +45,6 @@ class Failure(NamedTuple):
 
 
 class Libraries:
-	"""The workers by release, started when they are asked."""
-
 	def __init__(self, home: Environment, stack: ExitStack) -> None:
 		self.home, self.stack = home, stack
 		self.known: dict[tuple[Library, str], Oracle] = {}
