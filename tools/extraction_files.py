@@ -13,10 +13,6 @@ import releases as pinned
 from extraction import Facts, Tree, differences, dump, encode, facts_of
 
 
-def unchanged(release: str) -> str:
-	return release
-
-
 @dataclass(frozen=True)
 class DataFile:
 	"""A data file, the package that it is about, and how the facts of one release are found.
@@ -28,7 +24,7 @@ class DataFile:
 	name: str
 	package: str
 	facts: Callable[[Path], Facts]
-	named: Callable[[str], str] = unchanged
+	named: Callable[[str], str] = str
 	archive: bool = False
 	constant: Tree = field(default_factory=dict)
 	finished: Callable[[], str] = str
@@ -62,23 +58,20 @@ def check(files: Sequence[DataFile], newest: int, cache: Path) -> int:
 	for file in files:
 		committed: dict[str, Any] = json.loads(packed.text_of(file.name))
 		known = pinned.known(file.package)
+		others = {"provenance", "releases", "read", *file.constant}
+		branches = {name: part for name, part in committed.items() if name not in others}
 		if committed["releases"] != [file.named(release) for release in known]:
 			lines.append(f"{file.name}: does not cover the pinned releases")
 		if any(committed[name] != branch for name, branch in file.constant.items()):
 			lines.append(f"{file.name}: {', '.join(file.constant)} is another one")
 		for release in known[-newest:]:
-			stated = facts_of(stated_in(file, committed), file.named(release))
+			stated = facts_of(branches, file.named(release))
 			found = differences(stated, file.extract(release, cache))
 			lines += [f"{file.name} {release}: {line}" for line in found]
 		if not lines:
 			print(f"{file.name}: equal to a fresh extraction of {file.package} {', '.join(known[-newest:])}")
 	print("\n".join(lines))
 	return 1 if lines else 0
-
-
-def stated_in(file: DataFile, content: Tree) -> Tree:
-	others = {"provenance", "releases", "read", *file.constant}
-	return {name: part for name, part in content.items() if name not in others}
 
 
 def main(description: str, files: Sequence[DataFile]) -> int:

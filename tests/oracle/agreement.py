@@ -163,8 +163,8 @@ def merged(groups: Iterable[Group]) -> Sequence[Group]:
 def command_line() -> argparse.ArgumentParser:
 	parser = argparse.ArgumentParser(description="Compare the validator with the real libraries.")
 	size = parser.add_mutually_exclusive_group()
-	size.add_argument("--quick", dest="size", action="store_const", const="quick", default="gate")
-	size.add_argument("--wide", dest="size", action="store_const", const="wide")
+	for name in ("quick", "wide"):
+		size.add_argument(f"--{name}", dest="size", action="store_const", const=name, default="gate")
 	parser.add_argument("--seed", type=int, help="draw all mutations with this seed")
 	for library in RELEASES:
 		parser.add_argument(f"--{library}", metavar="RELEASES", help="compare these releases only, joined with commas")

@@ -225,14 +225,15 @@ def shared_folder() -> Path:
 
 def corpus() -> list[Case]:
 	return [
-		Case(f"{folder}/{file.name}", kind, read(file), ".json" if kind == "fsdp" else file.suffix)
+		Case(
+			f"{folder}/{file.name}",
+			kind,
+			file.read_bytes().decode("utf-8", "surrogateescape"),
+			".json" if kind == "fsdp" else file.suffix,
+		)
 		for folder, kind in CORPUS_FOLDERS.items()
 		for file in sorted((shared_folder() / "corpus" / folder).glob("*"))
 	]
-
-
-def read(file: Path) -> str:
-	return file.read_bytes().decode("utf-8", "surrogateescape")
 
 
 def own() -> Iterator[Case]:

@@ -60,11 +60,10 @@ def complaint(oracle: Oracle, case: Case, mended: Case, finding: Finding) -> str
 	first, then = truth(was, case), truth(now, mended)
 	if "left out" in (first.verdict, then.verdict):
 		return ""
-	after = reported(mended)
+	after, said = reported(mended), then.error.get("message", "")[:200]
 	if first.verdict == "accepted" and then.verdict == "rejected" and after.verdict == "accepted":
-		return f"the library took the file, and refuses the mended one: {then.error.get('message', '')[:200]}"
+		return f"the library took the file, and refuses the mended one: {said}"
 	if (after.verdict == "accepted") != (then.verdict == "accepted"):
-		said = then.error.get("message", "")[:200]
 		return f"the library: {then.verdict} ({said}), the validator: {after.verdict}"
 	if any((again.code, again.place.pointer) == (finding.code, finding.place.pointer) for again in after.findings):
 		return "the finding stays"
@@ -85,7 +84,7 @@ def truth(given: dict[str, dict[str, Any]], case: Case) -> Truth:
 def drawn(real: Sequence[Case], count: int, seed: int) -> Iterator[Case]:
 	for kind in ("accelerate", "deepspeed", "fsdp"):
 		pool = mutations.Pool([case for case in real if case.kind == kind])
-		for change in mutations.KINDS if count else ():
+		for change in mutations.KINDS:
 			yield from mutations.mutants(pool, change, count, seed)
 
 

@@ -345,10 +345,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 	home.build()
 	with Oracle(home, "accelerate", PINS["accelerate"]) as oracle:
 		found = check(oracle, PINS["accelerate"], drawn)
-	different = [describe(expectation) for expectation in found if not expectation.met]
 	refused = {case.name for case in drawn} - {expectation.config for expectation in found}
-	different += [f"- {name} is refused, so that it tells nothing about its keys" for name in sorted(refused)]
-	print(summary(found), "", *different, sep="\n")
+	print(summary(found), "", *(describe(expectation) for expectation in found if not expectation.met), sep="\n")
+	print(*(f"- {name} is refused, so that it tells nothing about its keys" for name in sorted(refused)), sep="\n")
 	return int(not kept(found) or bool(refused))
 
 
