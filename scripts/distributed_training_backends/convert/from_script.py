@@ -267,8 +267,6 @@ class Arguments(Reader):
 			told = f"FULL_SHARD, as the Trainer's plugin is: write {reshard} if the run exports FSDP_SHARDING_STRATEGY"
 			self.note("open", "fsdp_sharding_strategy", told, self.at)
 		only, known = table("plugins", "fsdp", "only"), self.trainer.fsdp_keys
-		if "cpu_offload" in known and "cpu_offload" in config:  # before the word
-			fields["cpu_offload"] = truth(config["cpu_offload"])
 		if unread := ", ".join(key for key in config if key not in known or only.get(key) not in (None, version)):
 			self.note("same", "fsdp_config", f"the Trainer does not read {unread}", self.at)
 		if fields.get("auto_wrap_policy") != "SIZE_BASED_WRAP":
