@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.strategies import YAML_TOKENS, damaged, pointers, yaml_documents, yaml_soups
 from tests.tables import table
 
-from distributed_training_backends.sources.comments import ignores
 from distributed_training_backends.sources.document import Document
 from distributed_training_backends.sources.limits import MAX_NODES, LimitError
+from distributed_training_backends.sources.marks import ignores
 from distributed_training_backends.sources.yaml_source import parse_yaml
 
 texts = st.one_of(yaml_soups, damaged(yaml_documents(), YAML_TOKENS), st.text())

@@ -9,10 +9,10 @@ from .flow.inputs import DeepSpeedFile, Variables, lone_inputs, run_inputs
 from .model import Consumer, Context, Extent, FileReport, Finding, Fix, Kind, Place, Severity, Targets, verdict_of
 from .rules import catalog
 from .rules.registry import RULES, Hit, Repair, Rule, in_whole, run_rules
-from .sources.comments import ignores
 from .sources.detect import detect
 from .sources.document import Document, OpenValueError
 from .sources.limits import Unreadable
+from .sources.marks import ignores
 
 LONGEST = 1_000  # code points of a message; a file may hold a name of a megabyte
 # what is missing in a block of a page may stand elsewhere

@@ -21,8 +21,7 @@ from ..knowledge import accelerate_api as api
 from ..model import Consumer, Context, Kind, Pointer, Targets
 from ..model_effective import Setting
 from ..resources import load_json
-from ..sources.document import OPEN, At, Document, Node, OpenValueError
-from ..sources.partly import Partly
+from ..sources.document import OPEN, At, Document, Node, OpenValueError, Partly
 from ..sources.python_values import Made, Symbol
 from .effective import run_of
 from .effective_plugins import typed

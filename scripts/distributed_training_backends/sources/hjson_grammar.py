@@ -6,7 +6,7 @@ from typing import Any
 
 from ..model import Extent
 from .document import Defect
-from .json_scan import JsonGrammar, ScanBreakdownError, ScanError
+from .json_source import JsonGrammar, ScanBreakdownError, ScanError
 from .limits import check_number
 
 MAX_DEFECTS = 1000  # a text of nothing but comments shall not fill the memory with remarks about them

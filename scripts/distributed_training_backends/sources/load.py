@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ..model import Extent, Kind
 from .detect import detect, imports_ours, named_like_python
-from .document import OPEN, Defect, Document, Syntax
+from .document import OPEN, Defect, Document, Syntax, gapped
 from .limits import LimitError, Unreadable
 from .reading import Raw
 
@@ -155,8 +155,6 @@ def _block(raw: Raw, kind: Kind | None, extent: Extent) -> Document | None:
 
 def _filled(raw: Raw, kind: Kind | None, gaps: Sequence[Extent]) -> Document | None:
 	"""Read a here-document with values that the shell fills in, which are open; None where it says more than values."""
-	from .partly import gapped
-
 	text = raw.text
 	for gap in gaps:
 		text = text[: gap.start] + "1" * (gap.end - gap.start) + text[gap.end :]  # for the parser, of the same length
