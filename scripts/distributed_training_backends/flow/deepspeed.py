@@ -174,13 +174,11 @@ DTYPES = {
 
 @lru_cache(maxsize=1 << 16)
 def key_of(release: str, path: str) -> Key | None:
-	"""What a release knows of a key."""
 	return knowledge.for_release(release).key_at(path)
 
 
 @lru_cache(maxsize=1 << 16)
 def section_of(release: str, path: str) -> Section | None:
-	"""What a release knows of a block below the top level."""
 	found = knowledge.for_release(release).section_at(path)
 	return found if found is not None and found.path else None
 

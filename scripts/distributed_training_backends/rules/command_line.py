@@ -64,8 +64,8 @@ def instead_of(flag: str, release: str) -> tuple[str, str]:
 def launcher_option_behind_script(command: CommandLine) -> Iterator[Hit]:
 	"""An option of the launcher behind the name of the training script.
 
-	All that follows the script goes to the script; the launcher does not see it. A hint where scripts often have an
-	option of that name themselves. Source: 1.15.0, commands/launch.py, `training_script_args`.
+	All that follows goes to the script. A hint where scripts often have an option of that name themselves. Source:
+	1.15.0, commands/launch.py, `training_script_args`.
 	"""
 	flags, told = flags_of(command.release), set[str]()
 	lost = command.open_at is not None or any(fault.name == "unknown" for fault in command.faults)
@@ -137,8 +137,8 @@ def extent_of(command: CommandLine, token: int) -> tuple[int, int]:
 def script_is_a_value(command: CommandLine) -> Iterator[Hit]:
 	"""A word such as true or 8 behind a switch: it counts as the training script.
 
-	Switches of the launcher take no value. Python then looks for a file of that name. Source: 1.15.0,
-	commands/launch.py, `training_script`.
+	Switches take no value. Python then looks for a file of that name. Source: 1.15.0, commands/launch.py,
+	`training_script`.
 	"""
 	index = command.script
 	word = command.tokens[index] if index is not None else None
@@ -172,8 +172,8 @@ CUTS = {
 def command_is_cut(command: CommandLine) -> Iterator[Hit]:
 	"""A comment, or a blank behind a backslash, in the middle of a command over several lines.
 
-	The shell ends the command there: the options that follow are a command of their own, which is not found. An error
-	where the training script is lost with them. Source: the Bash reference manual, "Escape Character", "Comments".
+	What follows is a command of its own, which is not found. An error where the training script is lost with it.
+	Source: the Bash reference manual, "Escape Character", "Comments".
 	"""
 	for defect in command.document.defects:
 		if defect.name not in CUTS:
@@ -199,8 +199,7 @@ def unclosed_quote(command: CommandLine) -> Iterator[Hit]:
 def two_paradigms(command: CommandLine) -> Iterator[Hit]:
 	"""More than one of `--cpu`, `--multi_gpu`, `--tpu`, `--use_deepspeed` and `--use_fsdp`.
 
-	The launcher refuses them together, before it reads the file; so it did `--use_tp`, in its time, but it does not
-	count `--use_megatron_lm`. Source: 1.15.0,
+	Refused before the file is read; `--use_tp` counted in its time, `--use_megatron_lm` does not. Source: 1.15.0,
 	commands/launch.py, `_validate_launch_command`.
 	"""
 	counted = ["multi_gpu", "cpu", "tpu", "use_deepspeed", "use_fsdp"]

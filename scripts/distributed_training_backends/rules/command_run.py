@@ -182,8 +182,8 @@ def secret_on_the_command_line(command: CommandLine) -> Iterator[Hit]:
 def crlf_line_ends(started: Document) -> Iterator[Hit]:
 	"""A shell script whose lines end in CRLF, as git on Windows may check them out.
 
-	bash takes the carriage return as a part of the last word, so that `train.py` is not found, and a backslash before
-	it continues no line. The commands are judged as with LF ends. Source: the Bash reference manual, "Shell Operation".
+	To bash the carriage return is a part of the last word: `train.py` is not found, and a backslash before it continues
+	no line. The commands are judged as with LF ends. Source: the Bash reference manual, "Shell Operation".
 	"""
 	for defect in started.defects:
 		if defect.name == "crlf":

@@ -84,8 +84,7 @@ def argument_file_not_found(trainer: Arguments, absent_file: str) -> Iterator[Hi
 	"""The file that `deepspeed` among TrainingArguments names is not here.
 
 	The Trainer looks from the working directory of the run, and fails where the file is missing there. Source: 5.24.0,
-	training_args.py, `TrainingArguments.__post_init__`; accelerate 1.15.0, utils/deepspeed.py,
-	`HfDeepSpeedConfig.__init__`.
+	training_args.py, `__post_init__`; accelerate 1.15.0, utils/deepspeed.py, `HfDeepSpeedConfig.__init__`.
 	"""
 	where = "" if isabs(absent_file) else "; the Trainer looks from the directory of the run"
 	yield Hit(trainer.value("deepspeed"), f"there is no file {shown(absent_file)} here, so it is not judged{where}")

@@ -91,9 +91,9 @@ def named(name: str, value: Any, call: Call) -> Any:
 def plugin_of_another_backend(script: Script, beside: Launch) -> Iterator[Hit]:
 	"""The script passes a plugin, and the launcher starts something else.
 
-	DeepSpeed wins in both directions: its plugin makes a run of DeepSpeed of any launch, and a launch with DeepSpeed
-	passes over a plugin of FSDP. With one process (`distributed_type: NO`) the plugin of FSDP is passed over too.
-	Source: 1.15.0, state.py, `AcceleratorState.__init__`; accelerator.py, `Accelerator.__init__`.
+	DeepSpeed wins both ways: its plugin makes any launch a run of DeepSpeed, and a launch with DeepSpeed passes over a
+	plugin of FSDP, as one process does (`distributed_type: NO`). Source: 1.15.0, state.py, `AcceleratorState.__init__`;
+	accelerator.py, `Accelerator.__init__`.
 	"""
 	kind = str(beside.distributed_type)
 	if "deepspeed_plugin" in script.wrappers and beside.route in ("fsdp", "megatron"):
@@ -147,9 +147,9 @@ OWNERS = {"fsdp_plugin": "FullyShardedDataParallelPlugin", "deepspeed_plugin": "
 def trainer_beats_the_launcher(trained: tuple[Document, Run]) -> Iterator[Hit]:
 	"""TrainingArguments and the launcher do not agree on a setting.
 
-	What TrainingArguments say counts more than the config file: they set its variables again, or hand arguments to the
-	plugins. Of DeepSpeed's settings the launcher's stay, and the Trainer refuses to train: "Please correct the
-	following DeepSpeed config values that mismatch TrainingArguments values". Write each in one place. Source: 5.24.0,
+	TrainingArguments count more than the config file: they set its variables again, or hand arguments to the plugins.
+	Of DeepSpeed's settings the launcher's stay, and the Trainer refuses to train: "Please correct the following
+	DeepSpeed config values that mismatch TrainingArguments values". Write each in one place. Source: 5.24.0,
 	training_args.py, `__post_init__`; integrations/deepspeed.py, `HfTrainerDeepSpeedConfig`.
 	"""
 	document, run = trained

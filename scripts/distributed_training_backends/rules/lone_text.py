@@ -11,7 +11,7 @@ def lone_file_unreadable(lone: Document) -> Iterator[Hit]:
 	"""A file with a block of its own (`fsdp_config`, quantization, …) that cannot be parsed, or is no mapping.
 
 	Whoever reads it needs a mapping of keys: `fsdp_config` and arguments as JSON, the others as YAML or JSON. Source:
-	5.24.0, training_args.py, `TrainingArguments._process_fsdp_args`; PyYAML `safe_load` and `json.load`.
+	5.24.0, training_args.py, `_process_fsdp_args`; PyYAML `safe_load` and `json.load`.
 	"""
 	for defect in lone.defects:
 		if defect.name == "syntax-error":

@@ -265,8 +265,8 @@ def fits(row: Row, value: Any, script: Script) -> bool:
 def refused_together(script: Script) -> Iterator[Hit]:
 	"""Arguments that a class of Accelerate refuses together.
 
-	Each of them would be taken alone. An argument that is left out may come from the launcher: with `fsdp_version: 2`
-	in the config file, a plugin without `fsdp_version` is one of FSDP2. Source: 1.15.0, utils/dataclasses.py,
+	Alone each is taken. An argument that is left out may come from the launcher: with `fsdp_version: 2` in the config
+	file, a plugin without `fsdp_version` is one of FSDP2. Source: 1.15.0, utils/dataclasses.py,
 	`FullyShardedDataParallelPlugin.__post_init__`; parallelism_config.py, `ParallelismConfig.__post_init__`;
 	accelerator.py, `Accelerator.__init__`.
 	"""

@@ -134,9 +134,9 @@ def context_parallel_without_fsdp2(script: Script) -> Iterator[Hit]:
 def saved_by_one_process(script: Script) -> Iterator[Hit]:
 	"""`save_state`, `save_model` or `get_state_dict` where only the main process comes.
 
-	Under FSDP and DeepSpeed every process holds a part of the state and has to take part: the main process waits for
-	the others until the time-out. Call it in all processes; Accelerate itself writes once. An info as long as it is not
-	known who wraps the model. Source: 1.15.0, accelerator.py, `Accelerator.save_state`.
+	Under FSDP and DeepSpeed every process holds a part of the state: the main process waits for the others until the
+	time-out. Call it in all processes; Accelerate itself writes once. An info where it is not known who wraps the
+	model. Source: 1.15.0, accelerator.py, `Accelerator.save_state`.
 	"""
 	for call in script.of("Accelerator.save_state", "Accelerator.save_model", "Accelerator.get_state_dict"):
 		backend = script.backend
@@ -222,9 +222,9 @@ def is_fsdp2(script: Script) -> bool:
 def accumulation_of_deepspeed_wins(script: Script) -> Iterator[Hit]:
 	"""`gradient_accumulation_steps` of the DeepSpeed settings and of `Accelerator` differ.
 
-	Whoever passes a number to `DeepSpeedPlugin`, in `hf_ds_config` or in the DeepSpeed file, gets that one: the engine
-	accumulates so often, and since 1.8.0 Accelerate takes it over in `prepare`. Write "auto" there to have the
-	argument count. Source: 1.15.0, accelerator.py, `Accelerator._prepare_deepspeed`.
+	A number in `DeepSpeedPlugin`, `hf_ds_config` or the DeepSpeed file wins: the engine accumulates so often, and since
+	1.8.0 Accelerate takes it over in `prepare`. Write "auto" there to have the argument count. Source: 1.15.0,
+	accelerator.py, `Accelerator._prepare_deepspeed`.
 	"""
 	for call in script.of("Accelerator"):
 		there = deepspeed_accumulation(call)

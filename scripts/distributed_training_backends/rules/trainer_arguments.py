@@ -91,8 +91,8 @@ def foreign(trainer: Arguments) -> Iterator[Any]:
 def argument_of_another_class(trainer: Arguments) -> Iterator[Hit]:
 	"""Names that TrainingArguments never had.
 
-	`HfArgumentParser` refuses the file unless another dataclass of the script takes them; as keywords of
-	TrainingArguments they are refused in any case. Source: 5.24.0, hf_argparser.py, `HfArgumentParser.parse_dict`.
+	`HfArgumentParser` refuses the file unless another dataclass of the script takes them; TrainingArguments itself
+	refuses them as keywords. Source: 5.24.0, hf_argparser.py, `HfArgumentParser.parse_dict`.
 	"""
 	if names := list(foreign(trainer)):
 		more = f" and {len(names) - 1} more belong" if len(names) > 1 else " belongs"
@@ -126,7 +126,7 @@ def argument_deprecated(trainer: Arguments) -> Iterator[Hit]:
 	"""An argument that still works and has a new name.
 
 	`gradient_checkpointing` is `activation_checkpointing` since 5.23, `evaluation_strategy` is `eval_strategy` since
-	4.41. Source: 5.24.0, training_args.py, `TrainingArguments.__post_init__`.
+	4.41. Source: 5.24.0, training_args.py, `__post_init__`.
 	"""
 	for old, new in load_json(DATA)["renamed"].items():
 		name = new.get("name")
@@ -146,10 +146,9 @@ NUMBERS = ("float", "int", "float | None", "int | None")
 def argument_value(trainer: Arguments) -> Iterator[Hit]:
 	"""A value of an argument that TrainingArguments refuses.
 
-	Strategies, schedulers and optimizers are compared letter by letter; an unquoted `no` is the boolean false for
-	YAML and none of them. Numbers are compared with numbers, so a text ("10", or 5e-5, which YAML 1.1 reads as a
-	text) ends in a TypeError. Source: 5.24.0, training_args.py, `TrainingArguments.__post_init__` and
-	`_validate_args`.
+	Strategies, schedulers and optimizers are compared letter by letter; an unquoted `no` is the boolean false for YAML
+	and none of them. Numbers are compared with numbers, so a text ("10", or 5e-5, which YAML 1.1 reads as a text) ends
+	in a TypeError. Source: 5.24.0, training_args.py, `__post_init__`, `_validate_args`.
 	"""
 	for row in load_json(DATA)["values"]:
 		name = row["argument"]
@@ -274,9 +273,9 @@ READERS: Mapping[str, Callable[[Row, Any, Arguments], str]] = {
 def number_as_text(trainer: Arguments) -> Iterator[Hit]:
 	"""A text where an argument is a number.
 
-	TrainingArguments converts nothing, so the training fails later: `learning_rate: 5e-5` is a text for YAML 1.1,
-	which wants 5.0e-5. Arguments that are looked at right away are refused (TRN020). Source: 5.24.0,
-	training_args.py, `TrainingArguments.__post_init__`.
+	TrainingArguments converts nothing, so the training fails later: `learning_rate: 5e-5` is a text for YAML 1.1, which
+	wants 5.0e-5. Arguments that are looked at right away are refused (TRN020). Source: 5.24.0, training_args.py,
+	`__post_init__`.
 	"""
 	told = {row["argument"] for row in load_json(DATA)["values"]}
 	for name, item in trainer.known.items():
@@ -294,7 +293,7 @@ def boolean_as_text(trainer: Arguments) -> Iterator[Hit]:
 	"""A text where an argument is true or false.
 
 	Any text but the empty one counts as true: `bf16: "false"` switches it on. Source: 5.24.0, training_args.py,
-	`TrainingArguments.__post_init__`.
+	`__post_init__`.
 	"""
 	for name, item in trainer.known.items():
 		value = trainer.given.get(name)

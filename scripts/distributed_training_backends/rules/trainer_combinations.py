@@ -30,8 +30,8 @@ def step_settings(trainer: Arguments) -> Iterator[Hit]:
 	"""`logging_steps`, `eval_steps` or `save_steps` that do not fit the strategy "steps".
 
 	They are numbers, above 1 whole ones (below 1 a share of all steps); logging needs one that is not 0, and where
-	`eval_steps` is 0 or missing `logging_steps` takes its place. With another strategy they are not looked at.
-	Source: 5.24.0, training_args.py, `TrainingArguments._validate_args`.
+	`eval_steps` is 0 or missing `logging_steps` takes its place. With another strategy they are not looked at. Source:
+	5.24.0, training_args.py, `_validate_args`.
 	"""
 	for name, strategy in (("logging_steps", "logging_strategy"), ("save_steps", "save_strategy")):
 		steps = trainer.of(name)
@@ -63,9 +63,8 @@ def wrong_steps(steps: Any, zero: bool) -> str:
 def best_model_at_end(trainer: Arguments) -> Iterator[Hit]:
 	"""`load_best_model_at_end` without an evaluation for each checkpoint.
 
-	Evaluation and saving have to follow the same strategy, and saving steps a multiple of the evaluation steps
-	(since 4.48 `save_strategy: best` is free of that). Source: 5.24.0, training_args.py,
-	`TrainingArguments._validate_args`.
+	Evaluation and saving have to follow the same strategy, and saving steps a multiple of the evaluation steps (since
+	4.48 `save_strategy: best` is free of that). Source: 5.24.0, training_args.py, `_validate_args`.
 	"""
 	if not trainer.of("load_best_model_at_end"):
 		return
@@ -96,7 +95,7 @@ def uneven(trainer: Arguments) -> str:
 def two_precisions(trainer: Arguments) -> Iterator[Hit]:
 	"""Both fp16 and bf16, for training or for evaluation.
 
-	Source: 5.24.0, training_args.py, `TrainingArguments._validate_args`.
+	Source: 5.24.0, training_args.py, `_validate_args`.
 	"""
 	for one, other in (("fp16", "bf16"), ("fp16_full_eval", "bf16_full_eval")):
 		if trainer.of(one) and trainer.of(other):
@@ -109,7 +108,7 @@ def scheduler_without_evaluation(trainer: Arguments) -> Iterator[Hit]:
 	"""A scheduler that follows a metric, and no evaluation.
 
 	`reduce_lr_on_plateau`, and `greedy` since 5.4, need an evaluation strategy. Source: 5.24.0, training_args.py,
-	`TrainingArguments._validate_args`.
+	`_validate_args`.
 	"""
 	scheduler = trainer.of("lr_scheduler_type")
 	if scheduler in FOLLOWERS and evaluation(trainer) == "no":
@@ -121,7 +120,7 @@ def scheduler_without_evaluation(trainer: Arguments) -> Iterator[Hit]:
 def prefetch_without_workers(trainer: Arguments) -> Iterator[Hit]:
 	"""`dataloader_prefetch_factor` without worker processes.
 
-	Source: 5.24.0, training_args.py, `TrainingArguments._validate_args`.
+	Source: 5.24.0, training_args.py, `_validate_args`.
 	"""
 	workers = trainer.of("dataloader_num_workers")
 	if trainer.get("dataloader_prefetch_factor") is not None and workers == 0:
@@ -180,9 +179,9 @@ def accumulation(trainer: Arguments, settings: Any) -> Iterator[Hit]:
 def parallelism_config_in_file(trainer: Arguments) -> Iterator[Hit]:
 	"""`parallelism_config` in a file.
 
-	The argument takes an object of Accelerate's `ParallelismConfig`, which no file can hold; a mapping fails when
-	the Trainer asks it for its sizes. Build it in the script, or write `parallelism_config` into the config of
-	`accelerate launch`. Source: 5.24.0, trainer.py, `Trainer.create_accelerator_and_postprocess`.
+	It takes an object of Accelerate's `ParallelismConfig`; a mapping fails when the Trainer asks it for its sizes.
+	Build it in the script, or write `parallelism_config` into the config of `accelerate launch`. Source: 5.24.0,
+	trainer.py, `Trainer.create_accelerator_and_postprocess`.
 	"""
 	if trainer.get("parallelism_config") is not None:
 		text = "parallelism_config takes an object of ParallelismConfig, which no file can hold; make it in the script"

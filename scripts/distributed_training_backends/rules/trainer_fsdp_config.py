@@ -26,7 +26,7 @@ def fsdp_config_value(fsdp_file: Document, targets: Targets) -> Iterator[Hit]:
 	Truth values are words in any case; up to 4.40 they have to be texts ("true", not true). `version` is an integer;
 	with version 2, which is the default since 5.10, `reshard_after_forward` is a truth value, with version 1 the name
 	of a sharding strategy. `min_num_params` is an integer (1e8 is a text for YAML and a float for JSON). Source:
-	5.24.0, training_args.py, `TrainingArguments._process_fsdp_args`; accelerate 1.15.0, utils/dataclasses.py,
+	5.24.0, training_args.py, `_process_fsdp_args`; accelerate 1.15.0, utils/dataclasses.py,
 	`FullyShardedDataParallelPlugin.__post_init__`.
 	"""
 	yield from value_hits(of_file(fsdp_file, targets))
@@ -50,7 +50,7 @@ def fsdp_config_conflict(fsdp_file: Document, targets: Targets) -> Iterator[Hit]
 
 	Up to 5.9 `min_num_params` and `transformer_layer_cls_to_wrap` are mutually exclusive, and from 4.41 to 5.9
 	`cpu_ram_efficient_loading` needs `sync_module_states`: the first process loads the weights and sends them to the
-	others. Source: 5.9.0, training_args.py, `TrainingArguments._process_fsdp_args`.
+	others. Source: 5.9.0, training_args.py, `_process_fsdp_args`.
 	"""
 	yield from conflict_hits(of_file(fsdp_file, targets))
 
@@ -76,10 +76,10 @@ def word(config: FsdpConfig, name: str, default: str) -> str:
 def fsdp_config_key_unread(fsdp_file: Document, targets: Targets) -> Iterator[Hit]:
 	"""A key of `fsdp_config` that nothing reads.
 
-	Keys that TrainingArguments does not know are dropped without a word, among them most names of the `fsdp_config`
-	block of an Accelerate config: the sharding strategy and the offload are words of the `fsdp` argument (up to 5.9),
-	later `reshard_after_forward` and `cpu_offload`. Others are read for one version of FSDP, one wrap policy, or
-	XLA only. Source: 5.24.0, training_args.py, `TrainingArguments._process_fsdp_args`.
+	Unknown keys are dropped without a word, among them most names of an Accelerate config's `fsdp_config` block: the
+	sharding strategy and the offload are words of the `fsdp` argument (up to 5.9), later `reshard_after_forward` and
+	`cpu_offload`. Others are read for one version of FSDP, one wrap policy, or XLA only. Source: 5.24.0,
+	training_args.py, `_process_fsdp_args`.
 	"""
 	yield from unread_hits(of_file(fsdp_file, targets))
 
@@ -105,9 +105,9 @@ def same(value: Any, default: Any) -> bool:
 def fsdp_config_needs_fsdp(fsdp_file: Document, targets: Targets) -> Iterator[Hit]:
 	"""A file for `fsdp_config` counts only beside the argument `fsdp`.
 
-	Without it the file is not even opened since 5.10. Write `fsdp: true` (up to 5.9 `fsdp: full_shard auto_wrap`),
-	and start the script with `torchrun` or `accelerate launch`. The argument takes the path of a JSON file only.
-	Source: 5.24.0, training_args.py, `TrainingArguments._process_fsdp_args`.
+	Without it the file is not even opened since 5.10. Write `fsdp: true` (up to 5.9 `fsdp: full_shard auto_wrap`), and
+	start the script with `torchrun` or `accelerate launch`. The argument takes the path of a JSON file only. Source:
+	5.24.0, training_args.py, `_process_fsdp_args`.
 	"""
 	value = "true" if covers("5.10..", targets.transformers) else "full_shard auto_wrap"
 	yield Hit(fsdp_file.value(), f"this counts only where TrainingArguments has fsdp: {value} as well")
@@ -121,7 +121,7 @@ def fsdp_version_unknown(fsdp_file: Document, targets: Targets) -> Iterator[Hit]
 	"""`version` of `fsdp_config` is neither 1 nor 2.
 
 	Every number but 2 counts as FSDP1 in the Trainer, and Accelerate gets the number as it is. Source: 5.24.0,
-	training_args.py, `TrainingArguments._process_fsdp_args`.
+	training_args.py, `_process_fsdp_args`.
 	"""
 	yield from version_hits(of_file(fsdp_file, targets))
 
@@ -210,8 +210,8 @@ def unknown_word(word: Any, options: tuple[str, ...]) -> str:
 def fsdp_config_inside(trainer: Arguments) -> Iterator[Hit]:
 	"""A value of `fsdp_config` among the arguments that is refused.
 
-	As in a file of its own (TRN001, TRN002). It is a mapping, or the path of a JSON file; since 5.10 it is looked at
-	only with `fsdp` on. Source: 5.24.0, training_args.py, `TrainingArguments._process_fsdp_args`.
+	As in a file of its own (TRN001, TRN002). It is a mapping or the path of a JSON file, looked at with `fsdp` only
+	since 5.10. Source: 5.24.0, training_args.py, `_process_fsdp_args`.
 	"""
 	settings = trainer.given.get("fsdp_config")
 	if settings is None or not (is_on(trainer) or not new(trainer)):
@@ -234,9 +234,8 @@ def is_checked_always(config: FsdpConfig, hit: Hit) -> bool:
 def fsdp_config_inside_unread(trainer: Arguments) -> Iterator[Hit]:
 	"""A key of `fsdp_config` among the arguments that nothing reads.
 
-	As in a file of its own (TRN003). Up to 4.51 the prefix `fsdp_` is taken off in such a file only, not here; up
-	to 5.9 the wrap settings need the word auto_wrap in `fsdp`. Source: 5.9.0, training_args.py,
-	`TrainingArguments._process_fsdp_args`.
+	As in a file of its own (TRN003). Up to 4.51 the prefix `fsdp_` is taken off in such a file only, not here; up to
+	5.9 the wrap settings need the word auto_wrap in `fsdp`. Source: 5.9.0, training_args.py, `_process_fsdp_args`.
 	"""
 	if not is_on(trainer) or not isinstance(trainer.given.get("fsdp_config"), dict):
 		return
@@ -254,8 +253,7 @@ def fsdp_config_without_fsdp(trainer: Arguments) -> Iterator[Hit]:
 	"""`fsdp_config` without `fsdp`.
 
 	Nothing of it is used. Write `fsdp: true` (up to 5.9 `fsdp: full_shard auto_wrap`). Where `accelerate launch` sets
-	FSDP up, its own `fsdp_config` counts and this one does not. Source: 5.24.0, training_args.py,
-	`TrainingArguments._process_fsdp_args`.
+	FSDP up, its own `fsdp_config` counts. Source: 5.24.0, training_args.py, `_process_fsdp_args`.
 	"""
 	if trainer.given.get("fsdp_config") and not is_on(trainer):
 		wanted = "true" if new(trainer) else "full_shard auto_wrap"
@@ -269,9 +267,9 @@ def fsdp_config_without_fsdp(trainer: Arguments) -> Iterator[Hit]:
 def fsdp_and_others(trainer: Arguments) -> Iterator[Hit]:
 	"""FSDP or DeepSpeed with arguments that the Trainer refuses beside them.
 
-	FSDP and DeepSpeed exclude each other. With either, `save_only_model` excludes `load_best_model_at_end`; with FSDP
-	it excludes SHARDED_STATE_DICT, and the activation checkpointing of `fsdp_config` excludes that of the arguments.
-	Source: 5.24.0, trainer.py, `Trainer.__init__` and `create_accelerator_and_postprocess`.
+	They exclude each other. With either, `save_only_model` excludes `load_best_model_at_end`; with FSDP it excludes
+	SHARDED_STATE_DICT, and the activation checkpointing of `fsdp_config` excludes that of the arguments. Source:
+	5.24.0, trainer.py, `Trainer.__init__` and `create_accelerator_and_postprocess`.
 	"""
 	deepspeed = trainer.get("deepspeed")
 	if is_on(trainer) and deepspeed:
