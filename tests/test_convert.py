@@ -16,7 +16,7 @@ from tests.oracle.commands import parsed
 from tests.tables import table
 
 from distributed_training_backends import api
-from distributed_training_backends.convert.from_launch import to_config
+from distributed_training_backends.convert.launch import to_config
 from distributed_training_backends.model_convert import BadConversionError, ConvertReport
 from distributed_training_backends.render.convert import convert_data
 from distributed_training_backends.resources import load_json

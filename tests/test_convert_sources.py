@@ -11,7 +11,7 @@ from tests.tables import table
 from tests.test_convert import FSDP1, ZERO3, convert, fsdp1, said, words_of
 
 from distributed_training_backends import api
-from distributed_training_backends.convert.from_launch import to_config
+from distributed_training_backends.convert.launch import to_config
 from distributed_training_backends.model_convert import BadConversionError
 
 

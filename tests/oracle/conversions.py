@@ -27,7 +27,7 @@ from tests.oracle.commands import parsed
 from tests.oracle.triage_checks import NOT_HERE, SAME, Libraries
 
 from distributed_training_backends import api
-from distributed_training_backends.convert.from_launch import to_config as from_launch
+from distributed_training_backends.convert.launch import to_config as from_launch
 from distributed_training_backends.model_convert import BadConversionError, ConvertReport
 from reference_tables import keep_figures
 

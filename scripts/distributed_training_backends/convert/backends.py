@@ -7,8 +7,7 @@ from ..flow.effect import same
 from ..model_convert import BadConversionError
 from ..sources.writing import write
 from ..versions import covers, in_span
-from .draft import entries
-from .source import FSDP, OFF_DEVICES, PRECISIONS, STRATEGIES, ZERO, Run, Settings, leaves, table, truth
+from .source import FSDP, OFF_DEVICES, PRECISIONS, STRATEGIES, ZERO, Run, Settings, entries, leaves, table, truth
 
 
 def to_fsdp(run: Run) -> str:

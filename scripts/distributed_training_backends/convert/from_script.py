@@ -17,10 +17,9 @@ from ..model import Context, Targets
 from ..model_convert import BadConversionError, Note, Status
 from ..sources.document import OPEN, At, Document
 from ..sources.python_values import Made, Symbol
-from .draft import Draft, fresh, reread, written
-from .from_launch import place, start
+from .launch import place, start
 from .python_code import Row, applies, option_of, rows
-from .source import PRECISIONS, Settings, leaves, strategy_named, table, truth
+from .source import PRECISIONS, Draft, Settings, fresh, leaves, reread, strategy_named, table, truth, written
 
 TYPES = {"deepspeed_plugin": "DEEPSPEED", "fsdp_plugin": "FSDP", "megatron_lm_plugin": "MEGATRON_LM"}
 UNKNOWN = "only the script knows it: write it down"

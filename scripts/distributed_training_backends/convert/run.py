@@ -7,14 +7,12 @@ from ..model import Kind, Report, Severity
 from ..model_convert import TARGETS, BadConversionError, ConvertReport, Note, ordered
 from ..sources.document import Document
 from ..validate import Options
-from . import from_launch
 from .backends import to_deepspeed, to_fsdp, to_fsdp2
-from .draft import fresh, reread, written
-from .flags import to_flags
 from .from_script import DEEPSPEED_FILE, Hub
 from .from_script import hub_of as of_script
+from .launch import script_in, to_config, to_flags
 from .python_code import to_python
-from .source import Run
+from .source import Run, fresh, reread, written
 from .trainer import to_trainer
 
 SCRIPT = "train.py"
@@ -81,7 +79,7 @@ def convert(
 	if main.kind == to == "trainer":
 		raise BadConversionError(f"{main.path} is a file of TrainingArguments already")
 	hub, notes, inner = hub_of(given, options)
-	script = script or (from_launch.script_in(main, targets.accelerate) if main.kind == "launch" else "")
+	script = script or (script_in(main, targets.accelerate) if main.kind == "launch" else "")
 	companion = main if main.kind == "deepspeed" else inner or find(hub)
 	run = Run(hub, companion, targets, options.context, script or SCRIPT)
 	text, in_place = TO[to](run), to in IN_PLACE
@@ -109,7 +107,7 @@ def hub_of(given: Given, options: Options) -> Hub:
 		block = {"deepspeed_config_file": main.path if main.path != "<text>" else DEEPSPEED_FILE}
 		return Hub(fresh(main, {"distributed_type": "DEEPSPEED", "deepspeed_config": block}))
 	if main.kind == "launch":
-		return Hub(*from_launch.to_config(main, given.config, options.targets.accelerate))
+		return Hub(*to_config(main, given.config, options.targets.accelerate))
 	return of_script(main, given.fsdp, options.targets)
 
 

@@ -7,9 +7,8 @@ from ..flow.effect import same
 from ..knowledge import transformers as knowledge
 from ..model_convert import BadConversionError
 from ..sources.writing import block_lines
-from .draft import entries
 from .python_code import argument, beside
-from .source import FSDP, PRECISIONS, Run, Settings, table, truth
+from .source import FSDP, PRECISIONS, Run, Settings, entries, table, truth
 
 OUTPUT = "runs"
 # What it fills in from its own arguments.
