@@ -1,7 +1,6 @@
 """LCH rules about the command line of `accelerate launch`: what its parser refuses or takes otherwise than meant."""
 
 import re
-from collections.abc import Iterator
 
 from ..flow.arguments import FALSE, TRUE
 from ..flow.command import CommandLine, Fault, flags_of
@@ -10,7 +9,7 @@ from ..model import Severity
 from ..resources import load_json
 from ..sources.document import OPEN, At
 from ..versions import describe, in_span, parse
-from .registry import Hit, Operation, Repair, rule
+from .registry import Hit, Hits, Operation, Repair, rule
 from .rewriting import rewriting
 from .suggest import closest, did_you_mean, listing, shown
 
@@ -26,7 +25,7 @@ SWITCHED = (*TRUE, *FALSE, "none")
 
 
 @rule("LCH100", error="*")
-def unknown_launch_option(command: CommandLine) -> Iterator[Hit]:
+def unknown_launch_option(command: CommandLine) -> Hits:
 	"""An option before the training script that the release does not have.
 
 	argparse ends with "unrecognized arguments", and takes the word behind it for the training script; options of the
@@ -61,7 +60,7 @@ def instead_of(flag: str, release: str) -> tuple[str, str]:
 
 
 @rule("LCH101", warning="*")
-def launcher_option_behind_script(command: CommandLine) -> Iterator[Hit]:
+def launcher_option_behind_script(command: CommandLine) -> Hits:
 	"""An option of the launcher behind the name of the training script.
 
 	All that follows goes to the script. A hint where scripts often have an option of that name themselves. Source:
@@ -84,7 +83,7 @@ def launcher_option_behind_script(command: CommandLine) -> Iterator[Hit]:
 
 
 @rule("LCH102", error="*")
-def invalid_option_value(command: CommandLine) -> Iterator[Hit]:
+def invalid_option_value(command: CommandLine) -> Hits:
 	"""A value that the parser refuses: of another type, or none of the choices, which are case-sensitive.
 
 	Source: 1.15.0, commands/launch.py, `launch_command_parser`; argparse.
@@ -113,7 +112,7 @@ def value_at(command: CommandLine, fault: Fault) -> At:
 
 
 @rule("LCH103", error="*")
-def option_without_value(command: CommandLine) -> Iterator[Hit]:
+def option_without_value(command: CommandLine) -> Hits:
 	"""An option that needs a value has none, or a switch has one.
 
 	"expected one argument", or "ignored explicit argument", says argparse. Source: 1.15.0, commands/launch.py,
@@ -134,7 +133,7 @@ def extent_of(command: CommandLine, token: int) -> tuple[int, int]:
 
 
 @rule("LCH104", warning="*")
-def script_is_a_value(command: CommandLine) -> Iterator[Hit]:
+def script_is_a_value(command: CommandLine) -> Hits:
 	"""A word such as true or 8 behind a switch: it counts as the training script.
 
 	Switches take no value. Python then looks for a file of that name. Source: 1.15.0, commands/launch.py,
@@ -151,7 +150,7 @@ def script_is_a_value(command: CommandLine) -> Iterator[Hit]:
 
 
 @rule("LCH105", error="*")
-def no_training_script(command: CommandLine) -> Iterator[Hit]:
+def no_training_script(command: CommandLine) -> Hits:
 	"""A command without a training script.
 
 	"the following arguments are required: training_script", says argparse. Source: 1.15.0, commands/launch.py,
@@ -169,7 +168,7 @@ CUTS = {
 
 
 @rule("LCH106", error="*")
-def command_is_cut(command: CommandLine) -> Iterator[Hit]:
+def command_is_cut(command: CommandLine) -> Hits:
 	"""A comment, or a blank behind a backslash, in the middle of a command over several lines.
 
 	What follows is a command of its own, which is not found. An error where the training script is lost with it.
@@ -184,7 +183,7 @@ def command_is_cut(command: CommandLine) -> Iterator[Hit]:
 
 
 @rule("LCH107", error="*")
-def unclosed_quote(command: CommandLine) -> Iterator[Hit]:
+def unclosed_quote(command: CommandLine) -> Hits:
 	"""A quotation mark that is never closed: the shell refuses the script.
 
 	"unexpected EOF while looking for matching", says bash. Source: the Bash reference manual, "Quoting".
@@ -196,7 +195,7 @@ def unclosed_quote(command: CommandLine) -> Iterator[Hit]:
 
 
 @rule("LCH108", error="*")
-def two_paradigms(command: CommandLine) -> Iterator[Hit]:
+def two_paradigms(command: CommandLine) -> Hits:
 	"""More than one of `--cpu`, `--multi_gpu`, `--tpu`, `--use_deepspeed` and `--use_fsdp`.
 
 	Refused before the file is read; `--use_tp` counted in its time, `--use_megatron_lm` does not. Source: 1.15.0,
@@ -212,7 +211,7 @@ def two_paradigms(command: CommandLine) -> Iterator[Hit]:
 
 
 @rule("LCH109", error="*")
-def multi_gpu_with_one_process(command: CommandLine) -> Iterator[Hit]:
+def multi_gpu_with_one_process(command: CommandLine) -> Hits:
 	"""`--multi_gpu` with fewer than two `--num_processes` on the command line.
 
 	"You need to use at least 2 processes to use `--multi_gpu`"; this is checked before the file is read. Source:
@@ -225,7 +224,7 @@ def multi_gpu_with_one_process(command: CommandLine) -> Iterator[Hit]:
 
 
 @rule("LCH110", error="1.10.0..")
-def parallelism_flag_without_fsdp(command: CommandLine) -> Iterator[Hit]:
+def parallelism_flag_without_fsdp(command: CommandLine) -> Hits:
 	"""`--use_parallelism_config` without `--use_fsdp`.
 
 	The launcher wants both on the command line, also where the file asks for FSDP; a `parallelism_config` in the file
@@ -238,7 +237,7 @@ def parallelism_flag_without_fsdp(command: CommandLine) -> Iterator[Hit]:
 
 
 @rule("LCH111", warning="*")
-def any_text_is_true(command: CommandLine) -> Iterator[Hit]:
+def any_text_is_true(command: CommandLine) -> Hits:
 	"""false for an option that takes every text for true.
 
 	Its type is `bool`, and Python's `bool("false")` is true; only an empty text is false. Source: 1.15.0,
@@ -254,7 +253,7 @@ def any_text_is_true(command: CommandLine) -> Iterator[Hit]:
 
 
 @rule("LCH112", warning="*")
-def option_given_twice(command: CommandLine) -> Iterator[Hit]:
+def option_given_twice(command: CommandLine) -> Hits:
 	"""An option twice with different values: the last one counts.
 
 	Source: argparse.
@@ -267,7 +266,7 @@ def option_given_twice(command: CommandLine) -> Iterator[Hit]:
 
 
 @rule("LCH113", info="*")
-def config_not_seen(command: CommandLine, config_file: object) -> Iterator[Hit]:
+def config_not_seen(command: CommandLine, config_file: object) -> Hits:
 	"""The config that the command names is not here, so that only the command is judged.
 
 	Source: 1.15.0, commands/launch.py, `_validate_launch_command`.
@@ -278,7 +277,7 @@ def config_not_seen(command: CommandLine, config_file: object) -> Iterator[Hit]:
 
 
 @rule("LCH114", info="*")
-def default_config_applies(command: CommandLine) -> Iterator[Hit]:
+def default_config_applies(command: CommandLine) -> Hits:
 	"""Without `--config_file`, the file that `accelerate config` has written applies, where there is one.
 
 	It lies in default_config.yaml below HF_HOME/accelerate, and decides what the command leaves open; `--cpu` alone

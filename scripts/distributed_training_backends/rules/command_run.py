@@ -12,7 +12,7 @@ from ..knowledge import accelerate as knowledge
 from ..resources import load_json
 from ..sources.document import OPEN, Document
 from .cross_file import OVERRULED, PRECISION, file_of
-from .registry import Hit, Operation, Repair, rule
+from .registry import Hit, Hits, Operation, Repair, rule
 from .suggest import shown
 
 LAUNCHERS = load_json("launchers.json")
@@ -25,7 +25,7 @@ OWN = {
 
 
 @rule("XCF010", warning="*")
-def paradigm_flag_drops_type(command: CommandLine, commanded: Launch) -> Iterator[Hit]:
+def paradigm_flag_drops_type(command: CommandLine, commanded: Launch) -> Hits:
 	"""A paradigm on the command line makes the launcher pass over the file's `distributed_type`.
 
 	With any of `--multi_gpu`, `--tpu`, `--use_deepspeed`, `--use_fsdp` and `--use_megatron_lm` neither
@@ -48,7 +48,7 @@ def paradigm_flag_drops_type(command: CommandLine, commanded: Launch) -> Iterato
 
 
 @rule("XCF011", warning="..1.4.0")
-def block_beats_flag(command: CommandLine, commanded: Launch) -> Iterator[Hit]:
+def block_beats_flag(command: CommandLine, commanded: Launch) -> Hits:
 	"""A block of the file sets the option that the command line sets too, and wins.
 
 	Since 1.5.0 the command line wins. Source: 1.4.0, commands/launch.py, `_validate_launch_command`.
@@ -62,7 +62,7 @@ def block_beats_flag(command: CommandLine, commanded: Launch) -> Iterator[Hit]:
 
 
 @rule("XCF012", info="*")
-def flag_beats_file(command: CommandLine, commanded: Launch) -> Iterator[Hit]:
+def flag_beats_file(command: CommandLine, commanded: Launch) -> Hits:
 	"""The command line sets what the file sets too, to another value, and wins.
 
 	Source: 1.15.0, commands/launch.py, `_validate_launch_command`.
@@ -89,7 +89,7 @@ def file_values(launch: Launch) -> Iterator[tuple[str, tuple[Any, ...], Any]]:
 
 
 @rule("XCF013", warning="*")
-def deepspeed_file_beats_flags(command: CommandLine, deepspeed_launch: Launch) -> Iterator[Hit]:
+def deepspeed_file_beats_flags(command: CommandLine, deepspeed_launch: Launch) -> Hits:
 	"""A DeepSpeed file, and on the command line settings that it decides.
 
 	Accelerate refuses them in its own file, but passes over those on the command line without a word. Source: 1.15.0,
@@ -106,7 +106,7 @@ def deepspeed_file_beats_flags(command: CommandLine, deepspeed_launch: Launch) -
 
 
 @rule("LCH115", warning="*")
-def processes_multiplied(command: CommandLine) -> Iterator[Hit]:
+def processes_multiplied(command: CommandLine) -> Hits:
 	"""Another launcher starts several copies of `accelerate launch` on a machine, and each starts several processes.
 
 	Start one copy for each machine (`--ntasks-per-node=1`), and let it start the processes. Source: 1.15.0,
@@ -139,7 +139,7 @@ def copies_of(command: CommandLine) -> tuple[int, str]:
 
 
 @rule("LCH116", error="*", of="torch")
-def option_of_another_launcher(runner: Document) -> Iterator[Hit]:
+def option_of_another_launcher(runner: Document) -> Hits:
 	"""An option of `accelerate launch`, or of the other one, before the script of `torchrun` or `deepspeed`.
 
 	Their parsers refuse it. Source: torch 2.13.0, torch/distributed/run.py; deepspeed 0.19.8, launcher/runner.py.
@@ -168,7 +168,7 @@ def takes_value(token: object) -> bool:
 
 
 @rule("LCH117", warning="*")
-def secret_on_the_command_line(command: CommandLine) -> Iterator[Hit]:
+def secret_on_the_command_line(command: CommandLine) -> Hits:
 	"""A key for AWS on the command line, where every user of the machine can read it.
 
 	Use the profile of the config, or the environment. Source: 1.15.0, commands/launch.py, `aws_secret_access_key`.
@@ -179,7 +179,7 @@ def secret_on_the_command_line(command: CommandLine) -> Iterator[Hit]:
 
 
 @rule("LCH118", warning="*")
-def crlf_line_ends(started: Document) -> Iterator[Hit]:
+def crlf_line_ends(started: Document) -> Hits:
 	"""A shell script whose lines end in CRLF, as git on Windows may check them out.
 
 	To bash the carriage return is a part of the last word: `train.py` is not found, and a backslash before it continues
@@ -195,7 +195,7 @@ def crlf_line_ends(started: Document) -> Iterator[Hit]:
 
 
 @rule("LCH119", warning="*")
-def rank_filled_in_once(started: Document) -> Iterator[Hit]:
+def rank_filled_in_once(started: Document) -> Hits:
 	"""A rank from a variable such as `SLURM_PROCID`, which the job's own shell fills in before srun starts the tasks.
 
 	Every task gets the rank of that shell: 0. A shell of each task has to fill it in: `srun bash -c '…'` in single

@@ -1,12 +1,11 @@
 """XCF rules: an Accelerate config and the DeepSpeed file that it names."""
 
-from collections.abc import Iterator
 from os.path import isabs
 
 from ..flow.launch import Launch
 from ..flow.trainer import Arguments
 from ..model import Pointer, Severity
-from .registry import Hit, rule
+from .registry import Hit, Hits, rule
 from .rewriting import removing
 from .suggest import shown
 
@@ -31,7 +30,7 @@ def file_of(launch: Launch) -> str | None:
 
 
 @rule("XCF001", error="*")
-def deepspeed_file_and_settings(deepspeed_launch: Launch) -> Iterator[Hit]:
+def deepspeed_file_and_settings(deepspeed_launch: Launch) -> Hits:
 	"""`deepspeed_config_file` together with settings that belong into that file.
 
 	Accelerate refuses the config, whatever the values are: "When using `deepspeed_config_file`, the following
@@ -67,7 +66,7 @@ def precision_advice(value: object) -> str:
 
 
 @rule("XCF002", error="*")
-def deepspeed_file_not_found(deepspeed_launch: Launch, missing_file: str) -> Iterator[Hit]:
+def deepspeed_file_not_found(deepspeed_launch: Launch, missing_file: str) -> Hits:
 	"""The file that `deepspeed_config_file` names is not here.
 
 	Accelerate looks from the working directory of the run, not from the config's folder, and refuses the run if the
@@ -80,7 +79,7 @@ def deepspeed_file_not_found(deepspeed_launch: Launch, missing_file: str) -> Ite
 
 
 @rule("XCF005", info="*", of="transformers")
-def argument_file_not_found(trainer: Arguments, absent_file: str) -> Iterator[Hit]:
+def argument_file_not_found(trainer: Arguments, absent_file: str) -> Hits:
 	"""The file that `deepspeed` among TrainingArguments names is not here.
 
 	The Trainer looks from the working directory of the run, and fails where the file is missing there. Source: 5.24.0,
@@ -91,7 +90,7 @@ def argument_file_not_found(trainer: Arguments, absent_file: str) -> Iterator[Hi
 
 
 @rule("XCF003", error="*")
-def deepspeed_file_not_a_path(deepspeed_launch: Launch) -> Iterator[Hit]:
+def deepspeed_file_not_a_path(deepspeed_launch: Launch) -> Hits:
 	"""`deepspeed_config_file` is no text.
 
 	The value is exported as text and then sought as a file, or read as base64; a number or a truth value is neither.

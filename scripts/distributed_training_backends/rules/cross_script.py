@@ -17,7 +17,7 @@ from ..sources.document import OPEN, At, Document
 from ..sources.python_values import Made, Symbol
 from .python_arguments import written
 from .python_tables import weighed
-from .registry import Hit, rule
+from .registry import Hit, Hits, rule
 from .suggest import shown
 
 ACCUMULATION = "gradient_accumulation_steps"
@@ -35,7 +35,7 @@ def set_by(setting: Setting) -> str:
 
 
 @rule("XCF030", warning="*")
-def accumulation_of_the_launcher_wins(script: Script, beside: Launch) -> Iterator[Hit]:
+def accumulation_of_the_launcher_wins(script: Script, beside: Launch) -> Hits:
 	"""`gradient_accumulation_steps` of the launcher and of the script differ.
 
 	The variable of the launcher (which the DeepSpeed launcher sets) beats the argument of `Accelerator`; a
@@ -56,7 +56,7 @@ def accumulation_of_the_launcher_wins(script: Script, beside: Launch) -> Iterato
 
 
 @rule("XCF031", warning="*")
-def script_beats_the_launcher(script: Script, beside: Launch) -> Iterator[Hit]:
+def script_beats_the_launcher(script: Script, beside: Launch) -> Hits:
 	"""An argument of a plugin, and another value of the same setting in the config file or on the command line.
 
 	What a plugin is given counts; the launcher's variable is read only where nothing is given. Source: 1.15.0,
@@ -88,7 +88,7 @@ def named(name: str, value: Any, call: Call) -> Any:
 
 
 @rule("XCF032", warning="*")
-def plugin_of_another_backend(script: Script, beside: Launch) -> Iterator[Hit]:
+def plugin_of_another_backend(script: Script, beside: Launch) -> Hits:
 	"""The script passes a plugin, and the launcher starts something else.
 
 	DeepSpeed wins both ways: its plugin makes any launch a run of DeepSpeed, and a launch with DeepSpeed passes over a
@@ -116,7 +116,7 @@ def placed(script: Script, name: str, text: str, launch: Launch) -> Hit:
 
 
 @rule("XCF033", error="1.10.0..")
-def sizes_against_processes(script: Script, beside: Launch) -> Iterator[Hit]:
+def sizes_against_processes(script: Script, beside: Launch) -> Hits:
 	"""The sizes of a `ParallelismConfig` do not come to the number of processes that the launcher starts.
 
 	"ParallelismConfig total_size does not match num_processes". Source: 1.15.0, parallelism_config.py,
@@ -144,7 +144,7 @@ OWNERS = {"fsdp_plugin": "FullyShardedDataParallelPlugin", "deepspeed_plugin": "
 
 
 @rule("XCF034", warning="*", of="transformers")
-def trainer_beats_the_launcher(trained: tuple[Document, Run]) -> Iterator[Hit]:
+def trainer_beats_the_launcher(trained: tuple[Document, Run]) -> Hits:
 	"""TrainingArguments and the launcher do not agree on a setting.
 
 	TrainingArguments count more than the config file: they set its variables again, or hand arguments to the plugins.

@@ -14,7 +14,7 @@ from ..sources.document import OPEN, At
 from ..sources.python_values import Made, Symbol
 from ..versions import covers, describe, in_span, parse
 from .python_tables import TYPES, Reading, Row, assumptions, read, rows, weighed
-from .registry import Hit, Operation, Repair, rule
+from .registry import Hit, Hits, Operation, Repair, rule
 from .suggest import closest, did_you_mean, listing, misfit, named, shown
 from .trainer_arguments import KIND
 
@@ -38,7 +38,7 @@ def renaming(at: At, name: str) -> Repair:
 
 
 @rule("PYS001", error="*")
-def unknown_argument(script: Script) -> Iterator[Hit]:
+def unknown_argument(script: Script) -> Hits:
 	"""An argument that a class of Accelerate never had.
 
 	Python refuses the call: "got an unexpected keyword argument". Names of the config file differ from those of the
@@ -86,7 +86,7 @@ def misnamed(call: Call, name: str) -> Hit:
 
 
 @rule("PYS002", error="*")
-def argument_of_another_release(script: Script) -> Iterator[Hit]:
+def argument_of_another_release(script: Script) -> Hits:
 	"""An argument that the class has in other releases of Accelerate, but not in this one.
 
 	Python refuses the call: "got an unexpected keyword argument". 1.0.0 removed `dispatch_batches`, `even_batches` and
@@ -104,7 +104,7 @@ def argument_of_another_release(script: Script) -> Iterator[Hit]:
 
 
 @rule("PYS003", error="*")
-def class_of_another_release(script: Script) -> Iterator[Hit]:
+def class_of_another_release(script: Script) -> Hits:
 	"""A class or function of Accelerate that this release does not have.
 
 	The import fails, or the name is missing. `ParallelismConfig` came with 1.10.0, `DataLoaderConfiguration` with
@@ -130,7 +130,7 @@ def class_spans(owner: str) -> list[tuple[str, str | None]]:
 
 
 @rule("PYS004", error="*")
-def arguments_do_not_fit(script: Script) -> Iterator[Hit]:
+def arguments_do_not_fit(script: Script) -> Hits:
 	"""A call without an argument that the class needs, or with more of them than it takes.
 
 	Python refuses the call: "missing 1 required positional argument", "takes from 1 to 5 positional arguments but 6
@@ -152,7 +152,7 @@ def arguments_do_not_fit(script: Script) -> Iterator[Hit]:
 
 
 @rule("PYS005", error="*")
-def member_of_another_release(script: Script) -> Iterator[Hit]:
+def member_of_another_release(script: Script) -> Hits:
 	"""A member of one of Accelerate's enumerations that this release does not have.
 
 	The line ends in an AttributeError; a warning where it may not be reached. `DistributedType.TPU` is `XLA` since
@@ -184,7 +184,7 @@ def written(value: Any) -> str:
 
 
 @rule("PYS010", error="*")
-def argument_value(script: Script) -> Iterator[Hit]:
+def argument_value(script: Script) -> Hits:
 	"""A value that a class of Accelerate refuses.
 
 	`mixed_precision` is compared letter by letter ("bf16", not "BF16" or "bfloat16"), backends of torch.compile and
@@ -199,7 +199,7 @@ def argument_value(script: Script) -> Iterator[Hit]:
 		yield from misfits(call)
 
 
-def refusals(row: Row, call: Call, refusal: str) -> Iterator[Hit]:
+def refusals(row: Row, call: Call, refusal: str) -> Hits:
 	name = row["name"]
 	unless = assumptions(call, row.get("when", {}))
 	if name not in call.given or unless is None:
@@ -218,7 +218,7 @@ def misread(call: Call, name: str, found: Reading, refusal: str) -> Hit:
 	return Hit(call.at(name), text + did_you_mean(found.near))
 
 
-def misfits(call: Call) -> Iterator[Hit]:
+def misfits(call: Call) -> Hits:
 	"""The fields of a quantization config whose type or value is refused; both are extracted from the source."""
 	for name, item in call.parameters.items():
 		value = call.given.get(name, OPEN)
@@ -233,7 +233,7 @@ def misfits(call: Call) -> Iterator[Hit]:
 
 
 @rule("PYS011", error="*")
-def not_the_object(script: Script) -> Iterator[Hit]:
+def not_the_object(script: Script) -> Hits:
 	"""A mapping, a text or another object where a plugin is meant.
 
 	Plugins are objects: `deepspeed_plugin=DeepSpeedPlugin(hf_ds_config="ds.json")`, not the path or the settings
@@ -262,7 +262,7 @@ def fits(row: Row, value: Any, script: Script) -> bool:
 
 
 @rule("PYS012", error="*")
-def refused_together(script: Script) -> Iterator[Hit]:
+def refused_together(script: Script) -> Hits:
 	"""Arguments that a class of Accelerate refuses together.
 
 	Alone each is taken. An argument that is left out may come from the launcher: with `fsdp_version: 2` in the config
@@ -280,7 +280,7 @@ def met(call: Call, row: Row) -> list[str] | None:
 
 
 @rule("PYS020", warning="*")
-def argument_without_effect(script: Script) -> Iterator[Hit]:
+def argument_without_effect(script: Script) -> Hits:
 	"""An argument that Accelerate overrules, or does not look at.
 
 	FSDP2 knows no `backward_prefetch`, `use_orig_params` and `sync_module_states`; a wrap policy reads only its own
@@ -297,7 +297,7 @@ def argument_without_effect(script: Script) -> Iterator[Hit]:
 
 
 @rule("PYS021", warning="*")
-def refused_later(script: Script) -> Iterator[Hit]:
+def refused_later(script: Script) -> Hits:
 	"""A value that the class takes and that is refused when it is used.
 
 	DeepSpeed knows ZeRO stages 0 to 3 and the devices none, cpu and nvme, and looks at them in `prepare`; torch wants a
@@ -311,7 +311,7 @@ def refused_later(script: Script) -> Iterator[Hit]:
 
 
 @rule("PYS022", info="*")
-def deprecated_argument(script: Script) -> Iterator[Hit]:
+def deprecated_argument(script: Script) -> Hits:
 	"""A class or an argument that still works and has a successor.
 
 	Accelerate warns of it. Source: 1.15.0, utils/dataclasses.py, `FP8RecipeKwargs`; accelerator.py,

@@ -10,7 +10,7 @@ from ..sources.python_values import Made
 from ..versions import in_span
 from .python_arguments import written
 from .python_tables import weighed
-from .registry import Hit, rule
+from .registry import Hit, Hits, rule
 
 ACCUMULATION = "gradient_accumulation_steps"
 DDP = "DistributedDataParallelKwargs"
@@ -28,7 +28,7 @@ def handlers(call: Call) -> list[Any]:
 
 
 @rule("PYS013", error="*")
-def handlers_refused(script: Script) -> Iterator[Hit]:
+def handlers_refused(script: Script) -> Hits:
 	"""`kwargs_handlers` is no list, holds something that is no handler, or one of them twice.
 
 	Accelerate asserts that each is a `KwargsHandler` and takes one of each class. `GradientAccumulationPlugin` and
@@ -64,7 +64,7 @@ def wrong_handlers(found: Any, release: str) -> Iterator[str]:
 
 
 @rule("PYS014", error="0.30.0..")
-def recipe_without_fp8(script: Script) -> Iterator[Hit]:
+def recipe_without_fp8(script: Script) -> Hits:
 	"""A recipe for FP8 beside another precision.
 
 	Accelerate refuses it, but under FSDP and DeepSpeed: "Passing in an FP8 configuration requires setting
@@ -84,7 +84,7 @@ def recipe_without_fp8(script: Script) -> Iterator[Hit]:
 
 
 @rule("PYS015", error="*")
-def tracker_without_folder(script: Script) -> Iterator[Hit]:
+def tracker_without_folder(script: Script) -> Hits:
 	"""A tracker that writes files, without a folder to write them to.
 
 	"Logging with `tensorboard` requires a `logging_dir` to be passed in": `project_dir="runs"`, or a
@@ -107,7 +107,7 @@ def may_have_folder(call: Call, script: Script) -> bool:
 
 
 @rule("PYS016", error="1.10.0..")
-def context_parallel_without_fsdp2(script: Script) -> Iterator[Hit]:
+def context_parallel_without_fsdp2(script: Script) -> Hits:
 	"""`cp_size` above 1 without a plugin of FSDP2.
 
 	Accelerate refuses it as soon as there are several processes, which context parallelism needs: "We need a
@@ -131,7 +131,7 @@ def context_parallel_without_fsdp2(script: Script) -> Iterator[Hit]:
 
 
 @rule("PYS030", warning="*")
-def saved_by_one_process(script: Script) -> Iterator[Hit]:
+def saved_by_one_process(script: Script) -> Hits:
 	"""`save_state`, `save_model` or `get_state_dict` where only the main process comes.
 
 	Under FSDP and DeepSpeed every process holds a part of the state: the main process waits for the others until the
@@ -158,7 +158,7 @@ def zero_stage(script: Script) -> Any:
 
 
 @rule("PYS031", error="*")
-def local_sgd_refused(script: Script) -> Iterator[Hit]:
+def local_sgd_refused(script: Script) -> Hits:
 	"""Local SGD with models that FSDP, DeepSpeed or Megatron-LM wraps.
 
 	"LocalSGD is supported only for CPUs and GPUs (no DeepSpeed or MegatronLM)": it needs whole parameters in every
@@ -172,7 +172,7 @@ def local_sgd_refused(script: Script) -> Iterator[Hit]:
 
 
 @rule("PYS032", warning="*")
-def handler_ignored(script: Script) -> Iterator[Hit]:
+def handler_ignored(script: Script) -> Hits:
 	"""Settings of DDP where FSDP, DeepSpeed or Megatron-LM wraps the model.
 
 	A communication hook, `find_unused_parameters` and their like are arguments of `DistributedDataParallel`, which does
@@ -187,7 +187,7 @@ def handler_ignored(script: Script) -> Iterator[Hit]:
 
 
 @rule("PYS033", error="*")
-def prepare_refused(script: Script) -> Iterator[Hit]:
+def prepare_refused(script: Script) -> Hits:
 	"""A call of `prepare` with models that the backend does not take together.
 
 	DeepSpeed takes one model in a call; FSDP2 takes one, and wants its optimizer in the same call (since 1.6.0).
@@ -219,7 +219,7 @@ def is_fsdp2(script: Script) -> bool:
 
 
 @rule("PYS034", warning="*")
-def accumulation_of_deepspeed_wins(script: Script) -> Iterator[Hit]:
+def accumulation_of_deepspeed_wins(script: Script) -> Hits:
 	"""`gradient_accumulation_steps` of the DeepSpeed settings and of `Accelerator` differ.
 
 	A number in `DeepSpeedPlugin`, `hf_ds_config` or the DeepSpeed file wins: the engine accumulates so often, and since

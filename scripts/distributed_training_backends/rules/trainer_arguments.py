@@ -15,7 +15,7 @@ from ..knowledge import transformers
 from ..model import Applicability, Severity
 from ..resources import load_json
 from ..versions import describe, parse
-from .registry import Hit, Repair, rule
+from .registry import Hit, Hits, Repair, rule
 from .rewriting import as_written, removing, renaming, rewriting
 from .suggest import closest, did_you_mean, listing, misfit, named, shown
 
@@ -28,7 +28,7 @@ def unknown(trainer: Arguments) -> Iterator[Any]:
 
 
 @rule("TRN010", error="*")
-def argument_of_another_release(trainer: Arguments) -> Iterator[Hit]:
+def argument_of_another_release(trainer: Arguments) -> Hits:
 	"""An argument that TrainingArguments has in other releases, but not in this one.
 
 	`TrainingArguments.__init__() got an unexpected keyword argument`, or "Some keys are not used by the
@@ -59,7 +59,7 @@ def instead(trainer: Arguments, name: str, other: Mapping[str, str]) -> tuple[st
 
 
 @rule("TRN011", error="*")
-def misspelt_argument(trainer: Arguments) -> Iterator[Hit]:
+def misspelt_argument(trainer: Arguments) -> Hits:
 	"""A name that is almost one of TrainingArguments.
 
 	Unknown names are refused ("unexpected keyword argument", or "Some keys are not used by the HfArgumentParser").
@@ -88,7 +88,7 @@ def foreign(trainer: Arguments) -> Iterator[Any]:
 
 
 @rule("TRN012", warning="*")
-def argument_of_another_class(trainer: Arguments) -> Iterator[Hit]:
+def argument_of_another_class(trainer: Arguments) -> Hits:
 	"""Names that TrainingArguments never had.
 
 	`HfArgumentParser` refuses the file unless another dataclass of the script takes them; TrainingArguments itself
@@ -109,7 +109,7 @@ def weight(names: list[Any]) -> Severity | None:
 
 
 @rule("TRN013", error="..4.48.99")
-def argument_missing(trainer: Arguments) -> Iterator[Hit]:
+def argument_missing(trainer: Arguments) -> Hits:
 	"""`output_dir` is missing, which every release before 4.49 needs.
 
 	`TrainingArguments.__init__() missing 1 required positional argument`. Source: 4.48.3, training_args.py,
@@ -122,7 +122,7 @@ def argument_missing(trainer: Arguments) -> Iterator[Hit]:
 
 
 @rule("TRN014", info="*")
-def argument_deprecated(trainer: Arguments) -> Iterator[Hit]:
+def argument_deprecated(trainer: Arguments) -> Hits:
 	"""An argument that still works and has a new name.
 
 	`gradient_checkpointing` is `activation_checkpointing` since 5.23, `evaluation_strategy` is `eval_strategy` since
@@ -143,7 +143,7 @@ NUMBERS = ("float", "int", "float | None", "int | None")
 
 
 @rule("TRN020", error="*")
-def argument_value(trainer: Arguments) -> Iterator[Hit]:
+def argument_value(trainer: Arguments) -> Hits:
 	"""A value of an argument that TrainingArguments refuses.
 
 	Strategies, schedulers and optimizers are compared letter by letter; an unquoted `no` is the boolean false for YAML
@@ -270,7 +270,7 @@ READERS: Mapping[str, Callable[[Row, Any, Arguments], str]] = {
 
 
 @rule("TRN021", warning="*")
-def number_as_text(trainer: Arguments) -> Iterator[Hit]:
+def number_as_text(trainer: Arguments) -> Hits:
 	"""A text where an argument is a number.
 
 	TrainingArguments converts nothing, so the training fails later: `learning_rate: 5e-5` is a text for YAML 1.1, which
@@ -289,7 +289,7 @@ def number_as_text(trainer: Arguments) -> Iterator[Hit]:
 
 
 @rule("TRN022", warning="*")
-def boolean_as_text(trainer: Arguments) -> Iterator[Hit]:
+def boolean_as_text(trainer: Arguments) -> Hits:
 	"""A text where an argument is true or false.
 
 	Any text but the empty one counts as true: `bf16: "false"` switches it on. Source: 5.24.0, training_args.py,

@@ -1,12 +1,11 @@
 """TRN rules about TrainingArguments that do not go together."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from ..flow.trainer import Arguments
 from ..knowledge import accelerate as knowledge
 from ..model import Applicability, Severity
-from .registry import Hit, rule
+from .registry import Hit, Hits, rule
 from .rewriting import removing, rewriting
 from .suggest import closest, did_you_mean, listing, shown
 
@@ -26,7 +25,7 @@ def evaluation_name(trainer: Arguments) -> str:
 
 
 @rule("TRN030", error="*")
-def step_settings(trainer: Arguments) -> Iterator[Hit]:
+def step_settings(trainer: Arguments) -> Hits:
 	"""`logging_steps`, `eval_steps` or `save_steps` that do not fit the strategy "steps".
 
 	They are numbers, above 1 whole ones (below 1 a share of all steps); logging needs one that is not 0, and where
@@ -42,7 +41,7 @@ def step_settings(trainer: Arguments) -> Iterator[Hit]:
 		yield from evaluation_steps(trainer)
 
 
-def evaluation_steps(trainer: Arguments) -> Iterator[Hit]:
+def evaluation_steps(trainer: Arguments) -> Hits:
 	steps, logging = (trainer.of(name) for name in ("eval_steps", "logging_steps"))
 	if steps is None or steps == 0:
 		if isinstance(logging, (int, float)) and logging <= 0:
@@ -60,7 +59,7 @@ def wrong_steps(steps: Any, zero: bool) -> str:
 
 
 @rule("TRN031", error="*")
-def best_model_at_end(trainer: Arguments) -> Iterator[Hit]:
+def best_model_at_end(trainer: Arguments) -> Hits:
 	"""`load_best_model_at_end` without an evaluation for each checkpoint.
 
 	Evaluation and saving have to follow the same strategy, and saving steps a multiple of the evaluation steps (since
@@ -92,7 +91,7 @@ def uneven(trainer: Arguments) -> str:
 
 
 @rule("TRN032", error="*")
-def two_precisions(trainer: Arguments) -> Iterator[Hit]:
+def two_precisions(trainer: Arguments) -> Hits:
 	"""Both fp16 and bf16, for training or for evaluation.
 
 	Source: 5.24.0, training_args.py, `_validate_args`.
@@ -104,7 +103,7 @@ def two_precisions(trainer: Arguments) -> Iterator[Hit]:
 
 
 @rule("TRN033", error="*")
-def scheduler_without_evaluation(trainer: Arguments) -> Iterator[Hit]:
+def scheduler_without_evaluation(trainer: Arguments) -> Hits:
 	"""A scheduler that follows a metric, and no evaluation.
 
 	`reduce_lr_on_plateau`, and `greedy` since 5.4, need an evaluation strategy. Source: 5.24.0, training_args.py,
@@ -117,7 +116,7 @@ def scheduler_without_evaluation(trainer: Arguments) -> Iterator[Hit]:
 
 
 @rule("TRN034", error="*")
-def prefetch_without_workers(trainer: Arguments) -> Iterator[Hit]:
+def prefetch_without_workers(trainer: Arguments) -> Hits:
 	"""`dataloader_prefetch_factor` without worker processes.
 
 	Source: 5.24.0, training_args.py, `_validate_args`.
@@ -130,7 +129,7 @@ def prefetch_without_workers(trainer: Arguments) -> Iterator[Hit]:
 
 
 @rule("TRN035", error="*")
-def accelerator_config(trainer: Arguments) -> Iterator[Hit]:
+def accelerator_config(trainer: Arguments) -> Hits:
 	"""`accelerator_config` with a key that it does not have, or settings that are refused.
 
 	It is a mapping, or the path of a JSON file. `use_configured_state: true` needs a state that the script has made
@@ -158,7 +157,7 @@ def accelerator_config(trainer: Arguments) -> Iterator[Hit]:
 PLUGIN_KEYS = ("num_steps", "adjust_scheduler", "sync_with_dataloader", "sync_each_batch")
 
 
-def accumulation(trainer: Arguments, settings: Any) -> Iterator[Hit]:
+def accumulation(trainer: Arguments, settings: Any) -> Hits:
 	path = ("accelerator_config", "gradient_accumulation_kwargs")
 	ignored = trainer.covers("4.46..5.1")
 	severity = Severity.WARNING if ignored else None
@@ -176,7 +175,7 @@ def accumulation(trainer: Arguments, settings: Any) -> Iterator[Hit]:
 
 
 @rule("TRN036", error="4.56..")
-def parallelism_config_in_file(trainer: Arguments) -> Iterator[Hit]:
+def parallelism_config_in_file(trainer: Arguments) -> Hits:
 	"""`parallelism_config` in a file.
 
 	It takes an object of Accelerate's `ParallelismConfig`; a mapping fails when the Trainer asks it for its sizes.
@@ -189,7 +188,7 @@ def parallelism_config_in_file(trainer: Arguments) -> Iterator[Hit]:
 
 
 @rule("TRN037", error="*")
-def batch_size_search(trainer: Arguments) -> Iterator[Hit]:
+def batch_size_search(trainer: Arguments) -> Hits:
 	"""`auto_find_batch_size` with a launcher that does not go with it.
 
 	DeepSpeed of stage 3; up to 4.44 any DeepSpeed or FSDP. Source: 5.24.0, trainer.py,
@@ -205,7 +204,7 @@ def batch_size_search(trainer: Arguments) -> Iterator[Hit]:
 
 
 @rule("TRN038", error="4.47..")
-def best_without_metric(trainer: Arguments) -> Iterator[Hit]:
+def best_without_metric(trainer: Arguments) -> Hits:
 	"""`save_strategy: best` without a metric that tells which one is best.
 
 	`metric_for_best_model` is "loss" by itself only with `load_best_model_at_end` or a scheduler that follows a
@@ -220,7 +219,7 @@ def best_without_metric(trainer: Arguments) -> Iterator[Hit]:
 
 
 @rule("TRN039", error="*")
-def compile_backend(trainer: Arguments) -> Iterator[Hit]:
+def compile_backend(trainer: Arguments) -> Hits:
 	"""`torch_compile_backend` is none that Accelerate knows.
 
 	The Trainer hands it to Accelerate's `TorchDynamoPlugin`, which knows a list of backends in any case. Source:

@@ -1,6 +1,5 @@
 """TRN rules about `fsdp_config` in a file of its own, and about `fsdp` and `fsdp_config` among TrainingArguments."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from ..flow.arguments import FALSE, TRUE
@@ -9,7 +8,7 @@ from ..model import Applicability, Severity, Targets
 from ..sources.document import Document
 from ..versions import covers
 from .readings import advice
-from .registry import Hit, Operation, Repair, rule
+from .registry import Hit, Hits, Operation, Repair, rule
 from .rewriting import removing
 from .suggest import closest, did_you_mean, listing, misfit, named, shown
 from .trainer_fsdp import FsdpConfig, fix, read_whole, refused, unread
@@ -20,7 +19,7 @@ def of_file(fsdp_file: Document, targets: Targets) -> FsdpConfig:
 
 
 @rule("TRN001", error="*")
-def fsdp_config_value(fsdp_file: Document, targets: Targets) -> Iterator[Hit]:
+def fsdp_config_value(fsdp_file: Document, targets: Targets) -> Hits:
 	"""A value in `fsdp_config` that the Trainer refuses.
 
 	Truth values are words in any case; up to 4.40 they have to be texts ("true", not true). `version` is an integer;
@@ -32,7 +31,7 @@ def fsdp_config_value(fsdp_file: Document, targets: Targets) -> Iterator[Hit]:
 	yield from value_hits(of_file(fsdp_file, targets))
 
 
-def value_hits(config: FsdpConfig) -> Iterator[Hit]:
+def value_hits(config: FsdpConfig) -> Hits:
 	for name, outcome in refused(config):
 		value = config.value(name)
 		if outcome.slip:
@@ -45,7 +44,7 @@ def value_hits(config: FsdpConfig) -> Iterator[Hit]:
 
 
 @rule("TRN002", error="..5.9.99")
-def fsdp_config_conflict(fsdp_file: Document, targets: Targets) -> Iterator[Hit]:
+def fsdp_config_conflict(fsdp_file: Document, targets: Targets) -> Hits:
 	"""Two keys of `fsdp_config` that exclude each other.
 
 	Up to 5.9 `min_num_params` and `transformer_layer_cls_to_wrap` are mutually exclusive, and from 4.41 to 5.9
@@ -55,7 +54,7 @@ def fsdp_config_conflict(fsdp_file: Document, targets: Targets) -> Iterator[Hit]
 	yield from conflict_hits(of_file(fsdp_file, targets))
 
 
-def conflict_hits(config: FsdpConfig) -> Iterator[Hit]:
+def conflict_hits(config: FsdpConfig) -> Hits:
 	size = config.value("min_num_params", 0)
 	classes = "transformer_layer_cls_to_wrap"
 	if isinstance(size, (int, float)) and size > 0 and config.value(classes) is not None:
@@ -73,7 +72,7 @@ def word(config: FsdpConfig, name: str, default: str) -> str:
 
 
 @rule("TRN003", warning="*")
-def fsdp_config_key_unread(fsdp_file: Document, targets: Targets) -> Iterator[Hit]:
+def fsdp_config_key_unread(fsdp_file: Document, targets: Targets) -> Hits:
 	"""A key of `fsdp_config` that nothing reads.
 
 	Unknown keys are dropped without a word, among them most names of an Accelerate config's `fsdp_config` block: the
@@ -84,7 +83,7 @@ def fsdp_config_key_unread(fsdp_file: Document, targets: Targets) -> Iterator[Hi
 	yield from unread_hits(of_file(fsdp_file, targets))
 
 
-def unread_hits(config: FsdpConfig) -> Iterator[Hit]:
+def unread_hits(config: FsdpConfig) -> Hits:
 	"""Keys without effect; an info where they say what takes effect anyway."""
 	known = config.facts.fsdp_keys
 	for name, reason, repair in unread(config):
@@ -102,7 +101,7 @@ def same(value: Any, default: Any) -> bool:
 
 
 @rule("TRN004", info="*")
-def fsdp_config_needs_fsdp(fsdp_file: Document, targets: Targets) -> Iterator[Hit]:
+def fsdp_config_needs_fsdp(fsdp_file: Document, targets: Targets) -> Hits:
 	"""A file for `fsdp_config` counts only beside the argument `fsdp`.
 
 	Without it the file is not even opened since 5.10. Write `fsdp: true` (up to 5.9 `fsdp: full_shard auto_wrap`), and
@@ -117,7 +116,7 @@ def fsdp_config_needs_fsdp(fsdp_file: Document, targets: Targets) -> Iterator[Hi
 
 
 @rule("TRN005", warning="5.0..")
-def fsdp_version_unknown(fsdp_file: Document, targets: Targets) -> Iterator[Hit]:
+def fsdp_version_unknown(fsdp_file: Document, targets: Targets) -> Hits:
 	"""`version` of `fsdp_config` is neither 1 nor 2.
 
 	Every number but 2 counts as FSDP1 in the Trainer, and Accelerate gets the number as it is. Source: 5.24.0,
@@ -126,7 +125,7 @@ def fsdp_version_unknown(fsdp_file: Document, targets: Targets) -> Iterator[Hit]
 	yield from version_hits(of_file(fsdp_file, targets))
 
 
-def version_hits(config: FsdpConfig) -> Iterator[Hit]:
+def version_hits(config: FsdpConfig) -> Hits:
 	number = read_whole({}, config.value("version"), "").meaning
 	if number is not None and number not in (1, 2):
 		yield Hit(config.at("version"), f"there is no FSDP version {number}: it is treated as FSDP1; write 2")
@@ -157,7 +156,7 @@ def inside(trainer: Arguments) -> FsdpConfig:
 
 
 @rule("TRN040", error="*")
-def fsdp_argument(trainer: Arguments) -> Iterator[Hit]:
+def fsdp_argument(trainer: Arguments) -> Hits:
 	"""A value of `fsdp` that is refused.
 
 	Its words are compared letter by letter: full_shard, shard_grad_op, hybrid_shard, hybrid_shard_zero2, no_shard,
@@ -207,7 +206,7 @@ def unknown_word(word: Any, options: tuple[str, ...]) -> str:
 
 
 @rule("TRN041", error="*")
-def fsdp_config_inside(trainer: Arguments) -> Iterator[Hit]:
+def fsdp_config_inside(trainer: Arguments) -> Hits:
 	"""A value of `fsdp_config` among the arguments that is refused.
 
 	As in a file of its own (TRN001, TRN002). It is a mapping or the path of a JSON file, looked at with `fsdp` only
@@ -231,7 +230,7 @@ def is_checked_always(config: FsdpConfig, hit: Hit) -> bool:
 
 
 @rule("TRN042", warning="*")
-def fsdp_config_inside_unread(trainer: Arguments) -> Iterator[Hit]:
+def fsdp_config_inside_unread(trainer: Arguments) -> Hits:
 	"""A key of `fsdp_config` among the arguments that nothing reads.
 
 	As in a file of its own (TRN003). Up to 4.51 the prefix `fsdp_` is taken off in such a file only, not here; up to
@@ -249,7 +248,7 @@ def fsdp_config_inside_unread(trainer: Arguments) -> Iterator[Hit]:
 
 
 @rule("TRN043", warning="*")
-def fsdp_config_without_fsdp(trainer: Arguments) -> Iterator[Hit]:
+def fsdp_config_without_fsdp(trainer: Arguments) -> Hits:
 	"""`fsdp_config` without `fsdp`.
 
 	Nothing of it is used. Write `fsdp: true` (up to 5.9 `fsdp: full_shard auto_wrap`). Where `accelerate launch` sets
@@ -264,7 +263,7 @@ def fsdp_config_without_fsdp(trainer: Arguments) -> Iterator[Hit]:
 
 
 @rule("TRN044", error="*")
-def fsdp_and_others(trainer: Arguments) -> Iterator[Hit]:
+def fsdp_and_others(trainer: Arguments) -> Hits:
 	"""FSDP or DeepSpeed with arguments that the Trainer refuses beside them.
 
 	They exclude each other. With either, `save_only_model` excludes `load_best_model_at_end`; with FSDP it excludes
@@ -279,7 +278,7 @@ def fsdp_and_others(trainer: Arguments) -> Iterator[Hit]:
 		yield from refused_beside(trainer)
 
 
-def refused_beside(trainer: Arguments) -> Iterator[Hit]:
+def refused_beside(trainer: Arguments) -> Hits:
 	only = trainer.of("save_only_model")
 	config = inside(trainer)
 	if only and trainer.of("load_best_model_at_end"):
@@ -300,7 +299,7 @@ def refused_beside(trainer: Arguments) -> Iterator[Hit]:
 
 
 @rule("TRN045", info="5.10..")
-def fsdp_as_text(trainer: Arguments) -> Iterator[Hit]:
+def fsdp_as_text(trainer: Arguments) -> Hits:
 	"""`fsdp` as words, as releases before 5.10 took it.
 
 	They are still translated into `fsdp_config`, and a warning is logged. Write `fsdp: true`. Source: 5.24.0,
