@@ -122,14 +122,14 @@ def _add_rule_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_fix_arguments(parser: argparse.ArgumentParser) -> None:
-	group = parser.add_argument_group("fixes")
-	group.add_argument("--fix", action="store_true", help="apply the safe fixes to the files")
-	group.add_argument(
-		"--unsafe-fixes", action="store_true", help="with --fix or --diff: also those that may change the run"
-	)
-	group.add_argument(
-		"--diff", action="store_true", help="show what --fix would change; write nothing; exit 1 if anything"
-	)
+	from . import cli_parser
+
+	switches = {
+		"--fix": "apply the safe fixes to the files",
+		"--unsafe-fixes": "with --fix or --diff: also those that may change the run",
+		"--diff": "show what --fix would change; write nothing; exit 1 if anything",
+	}
+	cli_parser.add_switches(parser.add_argument_group("fixes"), switches)
 
 
 def _add_output_arguments(parser: argparse.ArgumentParser) -> None:

@@ -76,7 +76,7 @@ def emit(text: str, output_file: str | None = None, instead: str = OTHER_PLACE) 
 		sys.stdout.write(text)
 		sys.stdout.flush()
 	except BrokenPipeError:  # nobody reads on; the exit status still tells the verdict
-		_abandon_stdout()
+		os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _write(path: str, text: str) -> None:
@@ -170,7 +170,3 @@ def _let_everything_print() -> None:
 		reconfigure = getattr(stream, "reconfigure", None)
 		if reconfigure is not None:
 			reconfigure(errors="backslashreplace")
-
-
-def _abandon_stdout() -> None:
-	os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -91,8 +91,8 @@ def build_parser() -> cli_parser.Parser:
 	cli_parser.add_target_arguments(parser)
 	group = cli_parser.add_output_arguments(parser)
 	group.add_argument("-o", "--output-file", metavar="PATH", help="write there instead of to standard output")
-	group.add_argument("--overwrite", action="store_true", help="replace a file that is there")
-	group.add_argument("--diff", action="store_true", help="show what changes in the file")
+	switches = {"--overwrite": "replace a file that is there", "--diff": "show what changes in the file"}
+	cli_parser.add_switches(group, switches)
 	return parser
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, get_args
 
 from .about import VERSION
@@ -70,8 +70,12 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
 	group = parser.add_argument_group("releases to judge against (default: the newest ones known)")
 	for library in LIBRARIES:
 		group.add_argument(f"--{library}-version", metavar="X.Y.Z", type=release)
-	told = "those that this Python has installed (read from metadata, not imported)"
-	group.add_argument("--installed", action="store_true", help=told)
+	add_switches(group, {"--installed": "those that this Python has installed (read from metadata, not imported)"})
+
+
+def add_switches(group: Any, switches: Mapping[str, str]) -> None:
+	for flag, told in switches.items():
+		group.add_argument(flag, action="store_true", help=told)
 
 
 def add_output_arguments(parser: argparse.ArgumentParser) -> Any:

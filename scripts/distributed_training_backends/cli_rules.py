@@ -11,16 +11,14 @@ def rules_listing(rules: Sequence[RuleInfo], output_format: str) -> str:
 	if output_format == "json":
 		return json.dumps([_rule_data(rule) for rule in rules], indent=2) + "\n"
 	names = max((len(rule.name) for rule in rules), default=0)
-	return "".join(f"{rule.code}  {_severities(rule):<15}  {rule.name:<{names}}  {rule.summary}\n" for rule in rules)
+	weights = ["/".join(dict.fromkeys(severity for severity, _ in rule.severities)) for rule in rules]
+	rows = zip(rules, weights, strict=True)
+	return "".join(f"{rule.code}  {weight:<15}  {rule.name:<{names}}  {rule.summary}\n" for rule, weight in rows)
 
 
 def _rule_data(rule: RuleInfo) -> dict[str, object]:
 	severities = [{"severity": severity, "releases": releases} for severity, releases in rule.severities]
 	return {**rule._asdict(), "severities": severities}
-
-
-def _severities(rule: RuleInfo) -> str:
-	return "/".join(dict.fromkeys(severity for severity, _ in rule.severities))
 
 
 def find_code(text: str, rules: Sequence[RuleInfo]) -> str:

@@ -14,6 +14,7 @@ from .triage.answer import answer, question
 from .triage.describe import name_of
 from .triage.estimate import GIB, Estimate
 from .triage.facts import Facts, ModelFacts
+from .triage.run import MIXED
 from .triage.setup import Setup
 from .triage.shapes import named
 from .versions import in_span
@@ -88,7 +89,7 @@ def refused(facts: Facts, setup: Setup) -> str:
 def task_of(facts: Facts, setup: Setup, config: dict[str, Any]) -> dict[str, Any]:
 	adapters = facts.task.kind == "lora"
 	sharded = setup.shard if setup.backend == "fsdp2" else 1
-	mixed = facts.precision in ("bf16", "fp16", "fp8")
+	mixed = facts.precision in MIXED
 	task = facts.task
 	lora = {"rank": task.lora_rank, "targets": list(task.lora_targets or ()), "dropout": task.lora_dropout or 0.0}
 	return {

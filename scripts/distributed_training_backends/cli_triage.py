@@ -67,13 +67,9 @@ def rendered(report: TriageReport, args: Namespace) -> str:
 		return render_triage_json(report)
 	from .render.triage_text import BLOCKS, PLAIN_BLOCKS, Choice, render_triage
 
-	blocks = BLOCKS if writes_blocks() else PLAIN_BLOCKS
-	choice = Choice(args.candidate or "", args.detail == "full", blocks)
+	writes_blocks = str(getattr(sys.stdout, "encoding", "")).lower().startswith("utf")
+	choice = Choice(args.candidate or "", args.detail == "full", BLOCKS if writes_blocks else PLAIN_BLOCKS)
 	return render_triage(report, common.style_for(None), choice)
-
-
-def writes_blocks() -> bool:
-	return str(getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "").startswith("utf")
 
 
 # --- files ---
@@ -132,8 +128,8 @@ def build_parser() -> cli_parser.Parser:
 	group.add_argument("--limit", metavar="N", type=count, default=3, help=told)
 	group.add_argument("--candidate", metavar="NAME", help="show and write this one instead of the best")
 	group.add_argument("--write", metavar="DIR", help="write configs, commands and code, a folder for each candidate")
-	group.add_argument("--force", action="store_true", help="let --write and --report replace files")
-	group.add_argument("--trace", action="store_true", help="measure it on fake tensors too (needs torch, no GPU)")
+	traced = "measure it on fake tensors too (needs torch, no GPU)"
+	cli_parser.add_switches(group, {"--force": "let --write and --report replace files", "--trace": traced})
 	group.add_argument("--trace-limit", metavar="SECONDS", type=cli_parser.whole(1, 3600), default=120, help="(120)")
 	group.add_argument("--report", metavar="FILE.html", help="write one page with bars, configs and assumptions")
 	return parser

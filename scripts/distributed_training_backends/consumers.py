@@ -19,7 +19,8 @@ Findings = Mapping[Consumer, Sequence[Finding]]
 
 def combine(document: Document, by_reader: Findings) -> Iterator[Finding]:
 	refusing = [reader for reader, findings in by_reader.items() if errors(findings)]
-	meant = intended(document.data)
+	# an "auto" needs Accelerate or the Trainer
+	meant: list[Consumer] = ["accelerate", "trainer"] if holds_auto(document.data) else []
 	taking = [reader for reader in by_reader if reader not in refusing]
 	if not taking:
 		yield from by_reader[gentlest(meant or refusing, by_reader)]
@@ -28,7 +29,9 @@ def combine(document: Document, by_reader: Findings) -> Iterator[Finding]:
 	yield from by_reader[best]
 	warned = gentlest(meant, by_reader) if meant and best not in meant else None
 	if warned is not None:
-		yield from (as_warning(finding, warned) for finding in errors(by_reader[warned]))
+		for finding in errors(by_reader[warned]):
+			message = f"{NAMES[warned]} refuses this: {finding.message}"
+			yield finding._replace(severity=Severity.WARNING, message=message)
 	others = [reader for reader in refusing if reader != warned]
 	if others:
 		yield others_refuse(best, others, by_reader)
@@ -42,11 +45,6 @@ def errors(findings: Sequence[Finding]) -> list[Finding]:
 	return [finding for finding in findings if finding.severity is Severity.ERROR]
 
 
-def intended(data: Any) -> list[Consumer]:
-	"""The readers that the file is written for, as far as it says: an "auto" needs Accelerate or the Trainer."""
-	return ["accelerate", "trainer"] if holds_auto(data) else []
-
-
 def holds_auto(data: Any) -> bool:
 	waiting = [data]
 	while waiting:
@@ -56,10 +54,6 @@ def holds_auto(data: Any) -> bool:
 		if isinstance(node, dict):
 			waiting.extend(value for name, value in node.items() if name not in KNOWS_AUTO)
 	return False
-
-
-def as_warning(finding: Finding, reader: Consumer) -> Finding:
-	return finding._replace(severity=Severity.WARNING, message=f"{NAMES[reader]} refuses this: {finding.message}")
 
 
 def others_refuse(taker: Consumer, readers: Sequence[Consumer], by_reader: Findings) -> Finding:

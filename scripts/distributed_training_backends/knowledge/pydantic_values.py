@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from operator import ge, gt, le, lt
 from typing import Any, NamedTuple
 
 from .deepspeed import Key
@@ -127,10 +128,10 @@ def _bounded(value: Any, bounds: Mapping[str, float]) -> Any:
 
 
 _BOUNDS: dict[str, tuple[Callable[[float, float], bool], str]] = {
-	"ge": (lambda value, limit: value >= limit, "at least"),
-	"gt": (lambda value, limit: value > limit, "greater than"),
-	"le": (lambda value, limit: value <= limit, "at most"),
-	"lt": (lambda value, limit: value < limit, "less than"),
+	"ge": (ge, "at least"),
+	"gt": (gt, "greater than"),
+	"le": (le, "at most"),
+	"lt": (lt, "less than"),
 }
 
 

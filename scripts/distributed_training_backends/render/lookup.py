@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ..model_lookup import LookupReport, Section
+from ..model_lookup import LookupReport
 from .characters import visible
 from .redact import redact
 from .style import Style
@@ -37,14 +37,11 @@ def render_lookup(report: LookupReport, output_format: str, style: Style) -> str
 
 def _lines(report: LookupReport, style: Style) -> Iterator[str]:
 	for section in report.sections:
-		yield f"{style.paint(section.reference, 'cyan')}: {style.paint(_title(section), 'bold')}"
+		title = section.title if section.title == section.page else f"{section.title} ({section.page})"
+		yield f"{style.paint(section.reference, 'cyan')}: {style.paint(title, 'bold')}"
 		yield ""
 		yield from (f"  {visible(line)}".rstrip() for line in section.text.split("\n"))
 		yield ""
 	for note in report.notes:
 		yield f"{style.paint('note:', 'yellow')} {visible(redact(note))}"
 	yield style.paint(visible(redact(report.summary)), "green" if report.total else "bold")
-
-
-def _title(section: Section) -> str:
-	return section.title if section.title == section.page else f"{section.title} ({section.page})"

@@ -8,6 +8,7 @@ its reader fills it in). What is wanted is a value, a list of values, or an obje
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from operator import attrgetter, ge, gt, le, lt
 from typing import Any
 
 from ..flow.deepspeed import Reading
@@ -48,21 +49,18 @@ def is_tested(reading: Reading) -> bool:
 
 
 FACTS: Mapping[str, Callable[[Reading], Any]] = {
-	"@stage": lambda reading: reading.stage,
-	"@fp16": lambda reading: reading.fp16,
-	"@bf16": lambda reading: reading.bf16,
-	"@dtype": lambda reading: reading.dtype,
-	"@accumulation": lambda reading: reading.accumulation_dtype,
-	"@optimizer": lambda reading: reading.optimizer,
-	"@cpu_optimizer": lambda reading: reading.cpu_optimizer,
+	**{
+		f"@{name}": attrgetter(name)
+		for name in ("stage", "fp16", "bf16", "dtype", "optimizer", "cpu_optimizer", "zenflow")
+	},
+	"@accumulation": attrgetter("accumulation_dtype"),
 	"@offload_optimizer": lambda reading: reading.offload_device("offload_optimizer"),
 	"@offload_param": lambda reading: reading.offload_device("offload_param"),
 	"@nvme": lambda reading: (
 		"nvme" in (reading.offload_device("offload_param"), reading.offload_device("offload_optimizer"))
 	),
-	"@zenflow": lambda reading: reading.zenflow,
-	"@reader": lambda reading: reading.file.consumer,
-	"@accelerate": lambda reading: reading.file.huggingface,
+	"@reader": attrgetter("file.consumer"),
+	"@accelerate": attrgetter("file.huggingface"),
 	"@overlap_comm": overlap_comm,
 	"@dynamic_scale": lambda reading: reading.value("fp16.loss_scale") == 0,
 	"@w_mode": lambda reading: "adam_w_mode" in reading.block("optimizer.params"),
@@ -128,12 +126,13 @@ def is_kind(value: object, kind: str) -> bool:
 	return kinds[kind]
 
 
+def of_numbers(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], bool]:
+	return lambda value, operand: isinstance(value, (int, float)) and bool(compare(value, operand))
+
+
 TESTS: Mapping[str, Callable[[Any, Any], bool]] = {
 	"not": lambda value, operand: value not in operand if isinstance(operand, list) else value != operand,
-	"gt": lambda value, operand: isinstance(value, (int, float)) and value > operand,
-	"ge": lambda value, operand: isinstance(value, (int, float)) and value >= operand,
-	"lt": lambda value, operand: isinstance(value, (int, float)) and value < operand,
-	"le": lambda value, operand: isinstance(value, (int, float)) and value <= operand,
+	**{compare.__name__: of_numbers(compare) for compare in (gt, ge, lt, le)},
 	"is": is_kind,
 	"is_not": lambda value, operand: not is_kind(value, operand),
 	"odd": lambda value, operand: is_number(value) and (value % 2 != 0) is operand,

@@ -139,7 +139,7 @@ def logits_of(run: Run) -> Logits:
 	"""The logits, their copies and gradients, as the loss makes them, with the last norm."""
 	record: dict[str, Any] = load_json("memory.json")["losses"][loss_record(run)]
 	vocab = run.shape.vocab / run.setup.tp
-	tail = (norm_bytes(run) + (0 if not run.adapted else run.compute)) * run.shape.hidden
+	tail = (norm_bytes(run) + run.adapted * run.compute) * run.shape.hidden
 	scale = 1.0 if run.compute == 2 or record["fixed"] else record["fp32"]
 	return Logits(record["forward"] * scale * vocab + tail, record["backward"] * scale * vocab + tail)
 

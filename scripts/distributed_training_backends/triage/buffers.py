@@ -45,10 +45,6 @@ def layer_bytes(run: Run) -> float:
 	return whole / run.setup.tp
 
 
-def ends_bytes(run: Run) -> float:
-	return (run.shape.counts.embedding + run.shape.counts.head) * run.compute / run.model_parallel
-
-
 def fsdp_buffers(run: Run) -> Buffers:
 	"""FSDP gathers a layer ahead; embeddings and head stay gathered from the forward to the backward pass.
 
@@ -56,11 +52,11 @@ def fsdp_buffers(run: Run) -> Buffers:
 	"""
 	if run.shard == 1:
 		return Buffers(0.0, 0.0, 0.0)
-	layer, ends = layer_bytes(run), ends_bytes(run)
-	gathered = ends + layer * run.layers
+	layer, counts = layer_bytes(run), run.shape.counts
+	embedding, head = (size * run.compute / run.model_parallel for size in (counts.embedding, counts.head))
+	gathered = embedding + head + layer * run.layers
 	apart = run.setup.backend == "fsdp2" and in_span(run.facts.versions.accelerate, "1.14.0", None)
-	if apart and run.shape.counts.head:
-		ends = run.shape.counts.head * run.compute / run.model_parallel
+	ends = head if apart and head else embedding + head
 	if run.setup.reshard:
 		gathered = ends + coefficient("gathered_units") * layer
 	undivided = 0.0 if run.adapted or not run.trains else layer + ends

@@ -81,8 +81,7 @@ def zero_states(run: Run) -> States:
 	The step makes fp32 gradients of a rank's part. With a CPU optimizer that happens on the CPU.
 	"""
 	setup, shard, half = run.setup, run.shard, run.kept == 2 or run.adapted
-	size = 4 if run.facts.precision == "fp32" else 2
-	stage = int(setup.backend[-1])
+	size, stage = run.compute, int(setup.backend[-1])
 	weights = (run.trainable * size + frozen_bytes(run)) / (shard if stage == 3 else 1)
 	gradients = run.trainable * size / (shard if stage >= 2 else 1) if run.trains else 0.0
 	own = run.trainable / shard
