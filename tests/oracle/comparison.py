@@ -23,9 +23,10 @@ LIBRARY_OF: dict[Kind, Library] = {
 # Refusals that say nothing about the config, with the reason why they are left out of a comparison.
 LEFT_OUT = (
 	(re.compile(r"existing deepspeed config.*Received: /", re.DOTALL), "an absolute deepspeed_config_file is missing"),
-	(re.compile(r"No module named|torch_xla"), "a package is missing"),
 	(
-		re.compile(r"is not available|not installed|requires the library|make sure it is installed"),
+		re.compile(
+			r"No module named|torch_xla|is not available|not installed|requires the library|make sure it is installed"
+		),
 		"a package is missing",
 	),
 	(re.compile(r"No such file or directory: b?'/"), "a folder of another machine is missing"),

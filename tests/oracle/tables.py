@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from tests.oracle.cases import Kind
 from tests.oracle.comparison import ANY_READER, Outcome, Row, grouped
@@ -12,7 +12,6 @@ from tests.oracle.mutations import KINDS
 
 from extraction import release_order
 
-OUTCOMES = ("agree", "false error", "missed", "left out")
 ABOUT = """Real configs, the rules' examples and mutations of both (drop, rename, misspell, retype, move, combine),
 drawn with seed {seeds}. Left out are refusals that are not the config's: a package, a folder or a device that is
 missing. A DeepSpeed or quantization file counts as refused where each of its readers refuses it; of older releases
@@ -55,7 +54,7 @@ def line(label: str, rows: Iterable[Row]) -> str:
 	count: Counter[str] = Counter(row.outcome for row in rows)
 	compared = sum(count.values()) - count["left out"]
 	share = f"{100 * count['agree'] / compared:.1f} %" if compared else "n/a"
-	numbers = [compared, *(count[outcome] for outcome in OUTCOMES)]
+	numbers = [compared, *(count[outcome] for outcome in get_args(Outcome))]
 	return f"|{label}|{'|'.join(map(str, numbers))}|{share}|"
 
 
