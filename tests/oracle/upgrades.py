@@ -9,6 +9,7 @@ when the one release refuses the run and the other does not.
 
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -42,11 +43,18 @@ def holds(change: Change, before: dict[str, Any], after: dict[str, Any]) -> bool
 	)
 
 
+def as_number(value: Any) -> Any:
+	"""A number that is only written in another way is no change."""
+	with suppress(TypeError, ValueError):
+		return value if isinstance(value, bool) else float(value)
+	return value
+
+
 def untold(before: dict[str, Any], after: dict[str, Any], told: set[str]) -> Iterator[str]:
 	for name in sorted({*before, *after} - told - set(NOT_SETTINGS)):
 		one, other = before.get(name, MISSING), after.get(name, MISSING)
 		came = name.startswith("argument.") and MISSING in (one, other)
-		if one != other and not came:
+		if as_number(one) != as_number(other) and not came:
 			yield f"{name}: {one!r} -> {other!r}"
 
 
