@@ -55,7 +55,7 @@ def test_there_are_as_many_options_and_keys_as_the_release_has(
 ) -> None:
 	known = at(release)
 	# A release's own parser keeps one entry for two options that share a destination.
-	assert (len(known.options), len(known.cluster_fields), len(known.sagemaker_fields)) == (options, cluster, sagemaker)
+	assert (len(known.options), len(known.cluster), len(known.sagemaker)) == (options, cluster, sagemaker)
 
 
 @table(
@@ -104,11 +104,11 @@ def test_every_help_text_is_one_short_line() -> None:
 
 
 def test_defaults_of_a_file_are_those_that_take_effect() -> None:
-	assert NEWEST.cluster_fields["compute_environment"] == "LOCAL_MACHINE"
-	assert NEWEST.cluster_fields["num_processes"] == -1
-	assert NEWEST.cluster_fields["rdzv_backend"] == "static"
-	assert NEWEST.sagemaker_fields["region"] == "us-east-1"
-	assert NEWEST.sagemaker_fields["base_job_name"] == "accelerate-sagemaker-1"
+	assert NEWEST.cluster["compute_environment"].default == "LOCAL_MACHINE"
+	assert NEWEST.cluster["num_processes"].default == -1
+	assert NEWEST.cluster["rdzv_backend"].default == "static"
+	assert NEWEST.sagemaker["region"].default == "us-east-1"
+	assert NEWEST.sagemaker["base_job_name"].default == "accelerate-sagemaker-1"
 	assert {name for name, field in NEWEST.cluster.items() if field.required} == {"distributed_type"}
 	assert at("0.28.0").cluster["num_processes"].required
 	assert {name for name, field in NEWEST.sagemaker.items() if field.required} == {
@@ -243,10 +243,10 @@ def test_where_fields_come_from() -> None:
 
 
 def test_what_bitsandbytes_quantization_takes() -> None:
-	fields = api.quantization("1.15.0")
+	fields = api.parameters("BnbQuantizationConfig", "1.15.0")
 	assert len(fields) == 9
 	assert fields["bnb_4bit_quant_type"].allowed == ("fp4", "nf4")
 	assert fields["torch_dtype"].allowed == ("fp32", "fp16", "bf16")
 	assert fields["llm_int8_threshold"].instance == ("int", "float")
 	assert fields["load_in_8bit"].default is False
-	assert api.quantization("0.20.3") == {}
+	assert api.parameters("BnbQuantizationConfig", "0.20.3") == {}

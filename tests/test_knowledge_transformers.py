@@ -48,7 +48,7 @@ def test_the_prefix_of_keys() -> None:
 
 
 def test_the_words_of_the_fsdp_argument() -> None:
-	assert set(NEWEST.fsdp_options) == {
+	assert set(NEWEST.enum("FSDPOption")) == {
 		"full_shard",
 		"shard_grad_op",
 		"no_shard",

@@ -36,8 +36,8 @@ def accelerate_schema(targets: Targets) -> Schema:
 	"""An Accelerate config: a cluster config, or one for SageMaker where `compute_environment` says so."""
 	release = targets.accelerate
 	known = accelerate.for_release(release)
-	cluster = {name: top_level(name, release) for name in known.cluster_fields}
-	sagemaker = {name: top_level(name, release, "SageMakerDistributedType") for name in known.sagemaker_fields}
+	cluster = {name: top_level(name, release) for name in known.cluster}
+	sagemaker = {name: top_level(name, release, "SageMakerDistributedType") for name in known.sagemaker}
 	environment = "compute_environment"
 	return {
 		"title": f"Accelerate config ({known.release})",

@@ -114,7 +114,7 @@ def with_trainer(rng: random.Random, release: str, transformers: str) -> Drawn:
 
 
 def config_of(rng: random.Random, kind: str, route: Mapping[str, Any], release: str) -> dict[str, Any]:
-	fields = accelerate.for_release(release).cluster_fields
+	fields = accelerate.for_release(release).cluster
 	base = {"distributed_type": kind, "num_processes": 4, **some(rng, tables()["around"], 0.25)}
 	base |= {key: dict(value) if isinstance(value, dict) else value for key, value in route.get("base", {}).items()}
 	blocks = dict(route.get("blocks", {}))

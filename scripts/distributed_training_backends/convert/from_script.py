@@ -122,7 +122,7 @@ class Reader:
 
 	def config(self, document: Document, kind: str) -> tuple[Document, tuple[Note, ...]]:
 		"""The config that starts a run of this type with the options that were found."""
-		draft, fields = Draft(fresh(document, start(kind))), self.known.cluster_fields
+		draft, fields = Draft(fresh(document, start(kind))), self.known.cluster
 		options = (
 			(name, value) for name, value in self.options.items() if block_of(name, self.release) or name in fields
 		)

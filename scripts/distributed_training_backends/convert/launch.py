@@ -89,7 +89,7 @@ def said(line: CommandLine, parallel: bool, draft: Draft) -> Settings:
 			draft.say("open", name, f"the shell fills it in: write its value, or keep {flag}", where)
 		elif name.startswith("parallelism_config_") and not parallel:
 			draft.say("same", name, "without --use_parallelism_config nothing reads it", where)
-		elif block_of(name, line.release) or (name in known.cluster_fields and known.options[name].default is None):
+		elif block_of(name, line.release) or (name in known.cluster and known.options[name].default is None):
 			yield name, given.value
 		else:
 			draft.say("open", name, f"no file sets it: keep {flag} on the command line", where)
@@ -223,7 +223,7 @@ def to_flags(run: Run) -> str:
 	flags.counts()
 	for name in TOP:
 		flags.given(name)
-	for block in run.known.cluster_fields:
+	for block in run.known.cluster:
 		if block != "parallelism_config" or run.launch.uses_parallelism:
 			for name in run.keys(block):
 				flags.given(name)

@@ -225,7 +225,7 @@ def intended_type(value: object, release: str) -> str | None:
 def processed(document: Document, release: str) -> dict[str, Arg]:
 	"""The fields of ClusterConfig after `process_config` and `__post_init__`, with unknown keys left out."""
 	data: dict[Any, Any] = document.data
-	fields = knowledge.for_release(release).cluster_fields
+	fields = knowledge.for_release(release).cluster
 	config = {name: Arg(default) for name, default in fields.items()}
 	config |= {name: Arg(value, (name,)) for name, value in dict.items(data) if name in fields}
 	config.setdefault("parallelism_config", Arg(None))
@@ -288,7 +288,7 @@ def block_entries(block: str, data: dict[Any, Any], release: str) -> Iterator[tu
 def merged_blocks(release: str) -> frozenset[str]:
 	"""The blocks that the merge loop of a release knows; since 1.5.0 it takes every mapping."""
 	known = knowledge.for_release(release)
-	return frozenset(block for block in BLOCKS if block in known.cluster_fields and known.merges(block))
+	return frozenset(block for block in BLOCKS if block in known.cluster and known.merges(block))
 
 
 @lru_cache(maxsize=4096)
@@ -305,7 +305,7 @@ def settle_precision(config: Mapping[str, Arg], arguments: dict[str, Arg]) -> No
 
 def precision_pointer(document: Document, release: str) -> Pointer:
 	"""Where a file says which `mixed_precision` counts: in the last block that copies the key, else at the top."""
-	blocks = [block for block in knowledge.for_release(release).cluster_fields if block in merged_blocks(release)]
+	blocks = [block for block in knowledge.for_release(release).cluster if block in merged_blocks(release)]
 	for block in reversed(blocks if is_cluster(document) else []):
 		name = "mixed_precision"
 		if destination(block, name, release) == name and document.get(block, name):

@@ -63,7 +63,7 @@ def block_keys(block: str, release: str) -> frozenset[str]:
 
 
 def homes(key: str, release: str) -> tuple[str, ...]:
-	fields = knowledge.for_release(release).cluster_fields
+	fields = knowledge.for_release(release).cluster
 	return tuple(block for block in BLOCKS if block in fields and key in block_options(block, release))
 
 

@@ -76,14 +76,6 @@ class AccelerateRelease:
 		return self._fields("SageMakerConfig")
 
 	@cached_property
-	def cluster_fields(self) -> Mapping[str, Any]:
-		return {name: field.default for name, field in self.cluster.items()}
-
-	@cached_property
-	def sagemaker_fields(self) -> Mapping[str, Any]:
-		return {name: field.default for name, field in self.sagemaker.items()}
-
-	@cached_property
 	def fills(self) -> Mapping[str, Mapping[str, Any]]:
 		"""Keys that the loader adds where they are missing: `value`, and `when` it does so only sometimes."""
 		return self.section("fills")

@@ -57,10 +57,6 @@ def owners(release: str) -> frozenset[str]:
 	return frozenset(history.at(DATA, ("parameters",), nearest(release)))
 
 
-def quantization(release: str) -> Mapping[str, Parameter]:
-	return parameters("BnbQuantizationConfig", release)
-
-
 def spans(owner: str, name: str) -> list[tuple[str, str | None]]:
 	"""The releases in which a class or function has a parameter of its own (not an inherited one)."""
 	return history.presence(DATA, ("parameters", owner, name))

@@ -109,24 +109,20 @@ def fact_patterns() -> tuple[tuple[str, str, tuple[str, ...]], ...]:
 	)
 
 
-@cache
 def weights() -> dict[str, float]:
 	found: dict[str, float] = load_json("diagnosis.json")["weights"]
 	return found
 
 
-@cache
 def telling() -> tuple[str, ...]:
 	return tuple(load_json("diagnosis.json")["telling"])
 
 
-@cache
 def complaints() -> str:
 	words: list[str] = load_json("diagnosis.json")["complaints"]
 	return r"(?<![A-Za-z])(?:" + "|".join(words) + ")"
 
 
-@cache
 def symptom_words() -> dict[str, list[str]]:
 	found: dict[str, list[str]] = load_json("diagnosis.json")["symptoms"]
 	return found

@@ -48,11 +48,6 @@ class TransformersRelease:
 		"""The FSDP version without `fsdp_config["version"]`: 2 since 5.10; before 5.0 the key is not read."""
 		return self.fsdp_keys["version"].default if "version" in self.fsdp_keys else 1
 
-	@cached_property
-	def fsdp_options(self) -> tuple[str, ...]:
-		"""The words that the string form of `fsdp` may hold."""
-		return tuple(self._section("enums", "FSDPOption").values())
-
 	def enum(self, name: str) -> tuple[str, ...]:
 		"""The values that an enumeration such as `SchedulerType` takes, letter by letter."""
 		return tuple(self._section("enums", name).values())

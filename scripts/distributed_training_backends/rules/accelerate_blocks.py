@@ -135,7 +135,7 @@ def mapping_for_a_value(accelerate: Document, launch: Launch) -> Hits:
 	`_validate_launch_command`.
 	"""
 	options = knowledge.for_release(launch.release).options
-	for key in knowledge.for_release(launch.release).cluster_fields:
+	for key in knowledge.for_release(launch.release).cluster:
 		value = accelerate.get(key)
 		if isinstance(value, dict) and key not in BLOCKS and key not in SEPARATE and key not in CHECKED_ELSEWHERE:
 			fails = key == "use_cpu" and key not in options
@@ -193,7 +193,7 @@ def block_explanation(entry: Entry, launch: Launch) -> tuple[str, Repair | None]
 		return f"{full} is read, and stands here too: remove this one", removing(entry.pointer)
 	if past:
 		return past, removing(entry.pointer)
-	if entry.key in knowledge.for_release(release).cluster_fields:
+	if entry.key in knowledge.for_release(release).cluster:
 		return "it belongs to the top of the file", None
 	if (found := homes(entry.key, release)) and entry.block not in found:
 		return f"it belongs into {found[0]}", None
@@ -297,7 +297,7 @@ def block_overrides_option(launch: Launch) -> Hits:
 	The launcher copies blocks without asking what they hold, so `deepspeed_config: {num_processes: 2}` beats
 	`num_processes: 4` at the top. Source: 1.15.0, commands/launch.py, `_validate_launch_command`.
 	"""
-	fields = knowledge.for_release(launch.release).cluster_fields
+	fields = knowledge.for_release(launch.release).cluster
 	for entry in entries(launch):
 		if entry.option in fields and launch.document.has(entry.option) and launch.value(entry.option) == entry.value:
 			if same(launch.document.get(entry.option), entry.value):

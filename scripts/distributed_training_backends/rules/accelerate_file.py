@@ -20,7 +20,7 @@ OF_SCRIPT = {"gradient_accumulation_steps": "Accelerator(gradient_accumulation_s
 
 def known_keys(document: Document, targets: Targets) -> frozenset[str]:
 	known = knowledge.for_release(targets.accelerate)
-	fields = known.cluster_fields if is_cluster(document) else known.sagemaker_fields
+	fields = known.cluster if is_cluster(document) else known.sagemaker
 	return frozenset(fields) | {"fp16", "dynamo_backend"}
 
 
@@ -70,7 +70,7 @@ def explanation(document: Document, key: Any, known: frozenset[str], release: st
 	if not isinstance(key, str):
 		return "keys are words: YAML reads this one as another type", None
 	if spans := knowledge.spans("fields", "ClusterConfig", key):
-		if key in knowledge.for_release(release).cluster_fields:
+		if key in knowledge.for_release(release).cluster:
 			return "it is a key of LOCAL_MACHINE configs, and this is a SageMaker one: remove it", removing((key,))
 		return lifetime_text(*spans[0], release), removing((key,))
 	if key in OF_SCRIPT and document.get("distributed_type") != "DEEPSPEED":
@@ -260,7 +260,7 @@ def block_not_a_mapping(accelerate: Document, targets: Targets) -> Hits:
 	The launcher copies blocks only if they are mappings, so what stands there is ignored (where it is not refused:
 	see ACC012). Source: 1.15.0, commands/launch.py, `_validate_launch_command`.
 	"""
-	fields = knowledge.for_release(targets.accelerate).cluster_fields
+	fields = knowledge.for_release(targets.accelerate).cluster
 	for block in BLOCKS:
 		value = accelerate.get(block)
 		if block in fields and value is not None and not isinstance(value, dict) and is_cluster(accelerate):

@@ -26,7 +26,7 @@ def unread_setting(launch: Launch) -> Hits:
 	XLA. For NO on a GPU there is one process, which looks at no address. Source: 1.15.0, commands/launch.py,
 	`_validate_launch_command`, and utils/launch.py, `prepare_simple_launcher_cmd_env`.
 	"""
-	fields = knowledge.for_release(launch.release).cluster_fields
+	fields = knowledge.for_release(launch.release).cluster
 	for key, value in launch.document.data.items():
 		if key in fields and key not in OTHER_RULES and not isinstance(value, dict) and not arrives(launch, key):
 			effect = effective(launch, key)
@@ -54,7 +54,7 @@ def effective(launch: Launch, key: str) -> object:
 	if launch.command and key in launch.command.given:
 		return launch.value(key)
 	option = known.options.get(key)
-	return known.cluster_fields[key] if option is None or option.default is None else option.default
+	return known.cluster[key].default if option is None or option.default is None else option.default
 
 
 def is_moot(launch: Launch, key: str, value: object, effect: object) -> bool:

@@ -9,7 +9,7 @@ from .registry import Hit, Hits, Operation, Repair, rule
 from .suggest import shown
 
 PLACEHOLDER = re.compile(r"[$<{%]")
-REMOVABLE = {"trailing-comma": "remove the trailing comma", "comment": "remove the comment"}
+REMOVABLE = ("trailing-comma", "comment")
 
 
 @rule("DSP001", error="*")

@@ -46,7 +46,7 @@ def facts() -> Mapping[str, Any]:
 
 def fields(library: Library, targets: Targets) -> Mapping[str, Any]:
 	if library == "accelerate":
-		return accelerate_api.quantization(targets.accelerate)
+		return accelerate_api.parameters("BnbQuantizationConfig", targets.accelerate)
 	return transformers.for_release(targets.transformers).bits_and_bytes
 
 

@@ -52,7 +52,7 @@ def sagemaker_key_added_on_loading(sagemaker: Document, targets: Targets) -> Ite
 	known = knowledge.for_release(targets.accelerate)
 	kind = sagemaker.get("distributed_type")
 	for name, fill in known.fills.items():
-		if name in known.sagemaker_fields or sagemaker.has(name):
+		if name in known.sagemaker or sagemaker.has(name):
 			continue
 		if "when" not in fill or kind == "NO":
 			text = f"accelerate {targets.accelerate} adds {name} to this file and then refuses it as an unknown key"

@@ -170,7 +170,7 @@ def fsdp_argument(trainer: Arguments) -> Hits:
 
 
 def refused_before(trainer: Arguments, value: Any) -> str:
-	words, options = words_of(value), trainer.facts.fsdp_options
+	words, options = words_of(value), trainer.facts.enum("FSDPOption")
 	if isinstance(value, str):
 		if wrong := [word for word in words if word not in options]:
 			return unknown_word(wrong[0], options)
@@ -188,7 +188,7 @@ def refused_before(trainer: Arguments, value: Any) -> str:
 
 
 def refused_since_5_10(trainer: Arguments, value: Any) -> str:
-	options = trainer.facts.fsdp_options
+	options = trainer.facts.enum("FSDPOption")
 	version = inside(trainer).version
 	for word in words_of(value) if isinstance(value, (str, list)) else ():
 		if not isinstance(word, str):
