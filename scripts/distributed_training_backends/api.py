@@ -118,7 +118,6 @@ def from_text(path: str, text: str) -> Raw | Unreadable:
 
 
 def read_file(path: str) -> Raw | Unreadable | None:
-	"""Read a file that another one names; None when there is none."""
 	return read_path(path) if exists(path) else None
 
 
@@ -241,7 +240,6 @@ def pieces_of(text: str, size: int = 1 << 16) -> Iterator[str]:
 
 
 def judged_together(configs: Mapping[str, str], targets: Targets, launch: Mapping[str, str]) -> Report:
-	"""What the validator says of configs that belong together, and of what the launch command gives."""
 	count = launch.get("processes", "")
 	context = Context(num_processes=int(count) if count.isdecimal() and int(count) else None)
 	sources = [one for path, text in configs.items() for one in parsed(from_text(path, text), None)]

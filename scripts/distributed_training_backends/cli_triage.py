@@ -101,7 +101,7 @@ def stay_within(folder: str, path: str) -> None:
 
 
 def replaces(path: str) -> bool:
-	"""Tell whether to write there would replace something. Refuses a pipe, which waits for a reader."""
+	"""Whether to write there would replace something. Refuses a pipe, which waits for a reader."""
 	if not os.path.lexists(path):
 		return False
 	mode = os.lstat(path).st_mode if os.path.islink(path) and not os.path.exists(path) else os.stat(path).st_mode

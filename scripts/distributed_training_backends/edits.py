@@ -36,15 +36,16 @@ def _resolved(document: Document, repair: Repair) -> Fix | None:
 	if in_code and (foreign or any(step.action != "text" for step in repair.operations)):
 		return None  # only names are exchanged in code, and what is written is UTF-8
 	if document.syntax == "shell":
-		edits = [edit for step in repair.operations for edit in _of_command(document, step)]
-		apart = len(edits) == len(repair.operations) and all(
-			one.end <= other.start for one, other in pairwise(sorted(edits))
-		)
-		return Fix(repair.applicability, repair.title, tuple(sorted(edits))) if edits and apart else None
-	edits = together(document, repair.operations)
-	if not edits or not _holds(document, repair.operations, edits):
-		return None
-	return Fix(repair.applicability, repair.title, tuple(edits))
+		edits = sorted(edit for step in repair.operations for edit in _of_command(document, step))
+		faithful = len(edits) == len(repair.operations) and _are_apart(edits)
+	else:
+		edits = together(document, repair.operations)
+		faithful = bool(edits) and _holds(document, repair.operations, edits)
+	return Fix(repair.applicability, repair.title, tuple(edits)) if edits and faithful else None
+
+
+def _are_apart(edits: Iterable[Edit]) -> bool:
+	return all(one.end <= other.start for one, other in pairwise(edits))
 
 
 def together(document: Document, steps: Iterable[Operation]) -> list[Edit]:
@@ -56,7 +57,7 @@ def together(document: Document, steps: Iterable[Operation]) -> list[Edit]:
 	except (NotPossibleError, ValueError):
 		return []
 	edits.sort(key=lambda edit: (edit.start, edit.end))
-	return edits if all(one.end <= other.start for one, other in pairwise(edits)) else []
+	return edits if _are_apart(edits) else []
 
 
 def _of_command(document: Document, step: Operation) -> list[Edit]:
@@ -98,7 +99,7 @@ def _touched(step: Operation) -> Iterable[Pointer]:
 
 
 def entangled(document: Document, pointer: Pointer) -> bool:
-	"""Tell whether an entry also stands elsewhere: by an anchor, an alias or a merge key on the way to it."""
+	"""Whether an entry also stands elsewhere: by an anchor, an alias or a merge key on the way to it."""
 	if document.syntax == "json":
 		return False
 	outer = Extent(0, len(document.text))

@@ -53,7 +53,7 @@ def changed(before: Effective, after: Effective) -> Iterator[Change]:
 
 
 def differs(change: Change) -> bool:
-	"""Tell whether a change is one; options that nobody has set may come and go."""
+	"""Whether a change is one; options that nobody has set may come and go."""
 	one, other = change.before, change.after
 	if one is None or other is None:
 		return not change.name.startswith("argument.") or any(side is not None and side.told for side in (one, other))

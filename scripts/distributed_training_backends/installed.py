@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 
 def releases(distributions: Iterable[str]) -> dict[str, str | None]:
-	"""Give the release of each distribution; None for those that are not installed."""
 	return {name: release_of(name) for name in distributions}
 
 
@@ -22,7 +21,7 @@ def missing(packages: Iterable[str]) -> list[str]:
 
 
 def is_importable(package: str) -> bool:
-	"""Tell whether a top-level package would be found.
+	"""Whether a top-level package would be found.
 
 	A folder without code counts as missing: it is a namespace package at best, and often a checkout or a folder of
 	configs that is called like the library.

@@ -73,7 +73,7 @@ def _made(current: FileReport, found: Sequence[Finding], judge: Judge) -> Step:
 
 
 def _is_worse(before: FileReport, after: FileReport) -> bool:
-	"""Tell whether fixing made a readable file unreadable, or an accepted one refused.
+	"""Whether fixing made a readable file unreadable, or an accepted one refused.
 
 	A refused file may well show another error after the fix: the libraries stop at the first one, too.
 	"""

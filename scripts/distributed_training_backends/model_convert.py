@@ -45,7 +45,7 @@ class ConvertReport(NamedTuple):
 
 	@property
 	def equivalent(self) -> bool:
-		"""Tell whether the result claims to be the same run, once what is open is given as it was."""
+		"""Whether the result claims to be the same run, once what is open is given as it was."""
 		differs = (note.status in ("lost", "changed", "check") and note.setting != "comment" for note in self.notes)
 		return bool(self.text) and not any(differs)
 

@@ -39,7 +39,7 @@ class Setting(NamedTuple):
 
 	@property
 	def argued(self) -> bool:
-		"""Tell whether an argument in Python gives it, or one of TrainingArguments."""
+		"""Whether an argument in Python gives it, or one of TrainingArguments."""
 		return self.surface in ("python", "trainer")
 
 	def becomes(self, value: Any, name: str = "") -> "Setting":
@@ -54,7 +54,7 @@ class Setting(NamedTuple):
 
 	@property
 	def told(self) -> bool:
-		"""Tell whether it is worth a line: somebody set it, tried to, or has yet to."""
+		"""Whether it is worth a line: somebody set it, tried to, or has yet to."""
 		default = self.state == "default" or (self.doubted and self.surface == "default")
 		return not default or bool(self.losers)
 

@@ -192,7 +192,7 @@ def report(document: Document, findings: Iterable[Finding], options: Options) ->
 
 
 def selected(code: str, options: Options) -> bool:
-	"""Tell whether --select and --ignore let a code through; the longer prefix wins, --select where both are equal."""
+	"""Whether --select and --ignore let a code through; the longer prefix wins, --select where both are equal."""
 
 	def longest(prefixes: Sequence[str]) -> int:
 		return max((len(prefix) for prefix in prefixes if code.startswith(prefix)), default=-1)

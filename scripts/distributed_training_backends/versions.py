@@ -46,7 +46,7 @@ class Span(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def in_span(release: str, first: str | None, last: str | None) -> bool:
-	"""Tell whether a release lies between two others, both included; None leaves that side open."""
+	"""Whether a release lies between two others, both included; None leaves that side open."""
 	number = parse(release)
 	return (first is None or parse(first) <= number) and (last is None or number <= parse(last))
 
@@ -66,7 +66,6 @@ def _parse_span(text: str) -> Span:
 
 @lru_cache(maxsize=4096)
 def covers(spans: str, release: str) -> bool:
-	"""Tell whether any of the spans in the text holds the release."""
 	return any(release in span for span in parse_spans(spans))
 
 

@@ -63,7 +63,7 @@ def unused(question: Question) -> Iterator[str]:
 
 
 def failing(clues: Clues) -> bool:
-	"""Tell whether anything went wrong at all: warnings that healthy runs print too are no failure."""
+	"""Whether anything went wrong at all: warnings that healthy runs print too are no failure."""
 	if clues.described or clues.symptoms or clues.failure is not None:
 		return True
 	harmless = {hit.template.text for hit in hits_of((REMARK,), clues.hits)}

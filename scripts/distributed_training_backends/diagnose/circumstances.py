@@ -56,7 +56,7 @@ def settings(texts: Iterable[str]) -> dict[str, str]:
 
 
 def holds(condition: str, facts: Mapping[str, str]) -> bool | None:
-	"""Tell whether a condition holds; None if that is not known. A comma joins conditions that all have to hold."""
+	"""Whether a condition holds; None if that is not known. A comma joins conditions that all have to hold."""
 	answers = [_holds(part, facts) for part in condition.split(",")]
 	return False if False in answers else None if None in answers else True
 

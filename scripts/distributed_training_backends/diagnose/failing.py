@@ -60,7 +60,7 @@ def _root(raised: Sequence[Raised], last: Raised) -> Raised:
 
 
 def is_quoted(hit: Hit, raised: Sequence[Raised]) -> bool:
-	"""Tell whether a message stands only in quotes of exceptions, and in the code that raised these."""
+	"""Whether a message stands only in quotes of exceptions, and in the code that raised these."""
 	telling = [one for one in raised if one.name in QUOTING and _in_quotes(hit.template, one.message)]
 	return bool(telling) and all(any(one.head <= spot.line <= one.end for one in telling) for spot in hit.spots)
 

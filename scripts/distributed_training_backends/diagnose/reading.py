@@ -136,7 +136,7 @@ def line_of(number: int, text: str, source: Source) -> Line:
 
 
 def is_quiet(text: str) -> bool:
-	"""Tell whether a logger writes a line to inform only. NCCL writes all that it has to say like that."""
+	"""Whether a logger writes a line to inform only. NCCL writes all that it has to say like that."""
 	found = _LEVEL.search(text, 0, HEAD)
 	names = _NAMES.findall(text, 0, found.start()) if found else []
 	return bool(found and found.lastindex) and "NCCL" not in names and len(names) <= MOST_NAMES

@@ -33,7 +33,7 @@ def words_of(text: str) -> frozenset[str]:
 
 
 def occurs(stem: str, words: frozenset[str]) -> bool:
-	"""Tell whether a word, or a longer one that begins like it, is among the words."""
+	"""Whether a word, or a longer one that begins like it, is among the words."""
 	return stem in words or (len(stem) >= STEM and any(word.startswith(stem) for word in words))
 
 

@@ -115,7 +115,7 @@ class AccelerateRelease:
 		}
 
 	def merges(self, block: str) -> bool:
-		"""Tell whether the entries of a block reach the launcher at all (`fp8_config` does since 1.4.0)."""
+		"""Whether the entries of a block reach the launcher at all (`fp8_config` does since 1.4.0)."""
 		return block in self.section("blocks") or "*" in self.section("blocks")
 
 	def destination(self, block: str, key: str) -> str | None:

@@ -56,7 +56,7 @@ class Section(NamedTuple):
 	keeps_auto: bool = False
 
 	def takes(self, value: Any) -> bool:
-		"""Tell whether DeepSpeed survives this value in the place of the block; keys are another matter."""
+		"""Whether DeepSpeed survives this value in the place of the block; keys are another matter."""
 		return isinstance(value, dict) or any(kind in self.others for kind in _json_kinds(value))
 
 

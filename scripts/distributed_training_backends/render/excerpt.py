@@ -14,7 +14,6 @@ class Excerpt(NamedTuple):
 
 
 def excerpt_of(lines: list[str], place: Place, width: int) -> Excerpt | None:
-	"""Show the first line of a place; None where the text has no such line."""
 	if not 1 <= place.line <= len(lines):
 		return None
 	line = lines[place.line - 1].removesuffix("\r")

@@ -167,7 +167,7 @@ def unknown_block_key(launch: Launch) -> Hits:
 
 
 def asks_for_default(entry: Entry, launch: Launch, repair: Repair | None) -> bool:
-	"""Tell whether an unknown key asks for what happens anyway: the default of the setting that is most likely meant.
+	"""Whether an unknown key asks for what happens anyway: the default of the setting that is most likely meant.
 
 	A name that never was a setting has no default, so it is told from nothing only by an empty value.
 	"""
@@ -217,8 +217,9 @@ def field_of(entry: Entry, release: str) -> accelerate_api.Parameter | None:
 
 
 def with_prefix(entry: Entry, release: str) -> str | None:
-	prefix = {"parallelism_config": "parallelism_config_"}.get(entry.block, entry.block.removesuffix("config"))
-	return prefix + entry.key if prefix + entry.key in block_options(entry.block, release) else None
+	prefix = f"{entry.block}_" if entry.block == "parallelism_config" else entry.block.removesuffix("config")
+	full = prefix + entry.key
+	return full if full in block_options(entry.block, release) else None
 
 
 def lifetime_text(first: str, last: str | None, release: str) -> str:

@@ -20,8 +20,7 @@ def block_stage(launch: Launch) -> int | None:
 
 
 def device(launch: Launch, name: str) -> str:
-	value = launch.value(name)
-	return "none" if value is None else str(value).lower()
+	return str(launch.value(name)).lower()
 
 
 @rule("ACC040", warning="*")

@@ -58,7 +58,7 @@ def effective(launch: Launch, key: str) -> object:
 
 
 def is_moot(launch: Launch, key: str, value: object, effect: object) -> bool:
-	"""Tell whether the file says what happens anyway.
+	"""Whether the file says what happens anyway.
 
 	On one machine the workers meet on the loopback address, which is what `same_network: true` and a loopback
 	`main_process_ip` ask for.

@@ -34,7 +34,7 @@ def world_of(file: DeepSpeedFile) -> int | None:
 
 
 def elastic(reading: Reading) -> bool:
-	"""Tell whether elasticity takes the batch sizes over (until 0.19.7)."""
+	"""Whether elasticity takes the batch sizes over (until 0.19.7)."""
 	block = reading.data.get("elasticity")
 	return isinstance(block, dict) and bool(block.get("enabled")) and reading.covers("..0.19.7")
 
@@ -113,7 +113,7 @@ def arithmetic_message(batch: Batch) -> str:
 
 
 def comes_out(batch: Batch) -> bool:
-	"""Tell whether some number of processes, and some choice of what is free, makes the sizes come out."""
+	"""Whether some number of processes, and some choice of what is free, makes the sizes come out."""
 	if TOTAL in batch.free or batch.total is None:
 		return True
 	micro = None if MICRO in batch.free else batch.micro

@@ -105,7 +105,7 @@ def is_numeral(text: str) -> bool:
 
 
 def is_kind(value: object, kind: str) -> bool:
-	"""Tell whether a value is of a JSON kind; "number" and "int" leave out true and false.
+	"""Whether a value is of a JSON kind; "number" and "int" leave out true and false.
 
 	"items" is a list that is not empty, "numeral" a text that is a number, "fraction" a float (4.0 too), "no name" a
 	text that is empty or holds a dot.

@@ -120,7 +120,7 @@ def hit(reading: Reading, entry: Entry, finding: Finding) -> Hit:
 
 
 def is_refused(reading: Reading, entry: Entry) -> bool:
-	"""Tell whether the block refuses the key. Models drop an "auto" first, and `strict` is an argument of theirs."""
+	"""Whether the block refuses the key. Models drop an "auto" first, and `strict` is an argument of theirs."""
 	if entry.unknown != "refused" or entry.name == "strict":
 		return False
 	section = reading.section(entry.section)

@@ -99,7 +99,7 @@ def block_lacks_key(deepspeed: DeepSpeedFile) -> Hits:
 
 
 def is_passed_over(reading: Reading, entry: Entry) -> bool:
-	"""Tell whether nobody looks at a block: `bfloat16` beside `bf16`, `params` without a `type`.
+	"""Whether nobody looks at a block: `bfloat16` beside `bf16`, `params` without a `type`.
 
 	The Trainer does look for the learning rate among the parameters before it knows the type.
 	"""

@@ -65,7 +65,7 @@ def at_largest(launch: Launch, mesh: Mesh) -> At:
 
 
 def ulysses(launch: Launch, mesh: Mesh) -> bool:
-	"""Tell whether DeepSpeed's sequence parallelism takes the sizes out of Accelerate's hands (since 1.13.0)."""
+	"""Whether DeepSpeed's sequence parallelism takes the sizes out of Accelerate's hands (since 1.13.0)."""
 	return mesh.sp > 1 and launch.since("1.13.0")
 
 

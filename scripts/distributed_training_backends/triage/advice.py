@@ -66,8 +66,7 @@ def sizes(asked: Question, words: str, facts: Facts) -> Iterator[str]:
 		more = larger(facts, times)
 		if more is None:
 			return
-		made = next(that_fit(asked._replace(facts=more)), None)
-		if made is not None:
+		if made := next(that_fit(asked._replace(facts=more)), None):
 			yield sentence(words, more, times, made, asked)
 			return
 		if not with_more_memory and (made := least_memory(asked, more)) is not None:

@@ -201,7 +201,7 @@ def fused(facts: Facts, setup: Setup) -> bool:
 
 
 def prepared(facts: Facts, setup: Setup) -> bool:
-	"""Tell whether norms and head go to fp32 first: not under FSDP, whose groups want one dtype."""
+	"""Whether norms and head go to fp32 first: not under FSDP, whose groups want one dtype."""
 	return bool(facts.task.kbit_preparation) and facts.task.quantized and setup.backend not in FSDP
 
 

@@ -21,7 +21,7 @@ MAY_WORK = "The estimate is more than it has; may work, because estimates err to
 
 
 def report(asked: Question, found: Answer, offered: int, names: Container[str] = ()) -> TriageReport:
-	"""Put it together; so many candidates that may fit, and those named, get files and checks."""
+	"""So many candidates that may fit, and those named, get files and checks."""
 	with_files = {*offers(found.ranked, offered), *(one for one in map(named, found.ranked) if one in names)}
 	best = found.ranked[0] if found.ranked else None
 	fastest = best.pace.speed if best else 1.0
