@@ -17,8 +17,8 @@ from distributed_training_backends.model import Context
 from distributed_training_backends.render.dispatch import render
 from distributed_training_backends.render.effective import lines
 from distributed_training_backends.resources import load_json
+from distributed_training_backends.sources.command import launch_documents
 from distributed_training_backends.sources.document import OPEN, Document
-from distributed_training_backends.sources.launchers import launch_documents
 from distributed_training_backends.sources.limits import Unreadable
 from distributed_training_backends.sources.load import load_all
 from distributed_training_backends.sources.reading import Raw

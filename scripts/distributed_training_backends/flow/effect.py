@@ -1,5 +1,7 @@
 """Whether a written value and the value that takes effect come to the same."""
 
+from typing import Any
+
 from ..knowledge import accelerate as knowledge
 
 OFF = ("false", "no", "off", "none", "null", "")
@@ -19,8 +21,13 @@ def normal(value: object) -> object:
 		return None
 	if text in ON:
 		return True
+	return number(text)
+
+
+def number(text: str) -> Any:
+	"""The number that a text is; else the text."""
 	try:
-		return float(text)
+		return int(text) if text.strip().lstrip("-").isdecimal() else float(text)
 	except ValueError:
 		return text
 

@@ -16,7 +16,8 @@ from ..sources.document import Document
 from . import effective_deepspeed
 from .arguments import TRUE, Arg
 from .command import command_line
-from .effective_plugins import ARGUMENT_WINS, Fields, Variables, chosen, fields, number, typed, unsure
+from .effect import number
+from .effective_plugins import ARGUMENT_WINS, Fields, Variables, chosen, fields, typed, unsure
 from .effective_run import MOST, Run, arguments, calls_of, elastic, runs_deepspeed, setting_at, variables_given
 from .effective_start import start, variables
 from .effective_trainer import finished, trained, trainer_of

@@ -11,6 +11,7 @@ from ..knowledge import accelerate as knowledge
 from ..knowledge import accelerate_api as api
 from ..model_effective import Setting
 from .arguments import FALSE, TRUE
+from .effect import number
 from .effective_run import Call, Run
 
 Fields = dict[str, Setting]
@@ -102,15 +103,6 @@ def typed(kind: str, value: Any) -> Any:
 		known = number(value)
 		return float(known) if "float" in kind and isinstance(known, int) else known
 	return value
-
-
-def number(text: str) -> Any:
-	if text.strip().lstrip("-").isdecimal():
-		return int(text)
-	try:
-		return float(text)
-	except ValueError:
-		return text
 
 
 def member(names: list[str] | None, value: Any) -> Any:

@@ -11,10 +11,11 @@ from typing import Any
 
 from ..knowledge import accelerate as knowledge
 from ..model_effective import Setting
-from .effective_plugins import number
+from .effect import number
 from .effective_run import Run, elastic, runs_deepspeed
 
 Arguments = Mapping[str, Setting]
+Named = Iterator[tuple[str, Setting]]
 COPIED = ("max_restarts", "monitor_interval", "role")
 STATIC_TIMEOUT = 900  # of torchrun's static rendezvous, in seconds
 PYTHON = "python"
@@ -162,7 +163,7 @@ def variables(run: Run, arguments: Arguments) -> dict[str, Setting]:
 	return {name: one._replace(reader=", ".join(known.read_from_environment(name))) for name, one in found.items()}
 
 
-def exports(run: Run, arguments: Arguments) -> Iterator[tuple[str, Setting]]:
+def exports(run: Run, arguments: Arguments) -> Named:
 	route = run.launch.route
 	function = FUNCTIONS.get(route, "prepare_multi_gpu_env")
 	functions = [function, "prepare_extend_env_parallelism_config"] if route not in ("simple", "tpu") else [function]
@@ -183,7 +184,7 @@ def exports(run: Run, arguments: Arguments) -> Iterator[tuple[str, Setting]]:
 		yield DEVICES, devices
 
 
-def written(run: Run, arguments: Arguments, setting: Setting, names: tuple[str, ...]) -> Iterator[tuple[str, Setting]]:
+def written(run: Run, arguments: Arguments, setting: Setting, names: tuple[str, ...]) -> Named:
 	for name in names:
 		fixed = run.table("fixed").get(name)
 		if (fixed or setting is not MADE) and is_written(run, arguments, name, setting):
@@ -211,7 +212,7 @@ def form(run: Run, name: str, value: Any) -> str:
 	return str(value).upper() if name in run.table("upper") else str(value)
 
 
-def of_deepspeed(run: Run, arguments: Arguments) -> Iterator[tuple[str, Setting]]:
+def of_deepspeed(run: Run, arguments: Arguments) -> Named:
 	document = run.launch.document
 	block = document.get("deepspeed_config") if document.kind == "accelerate" else None
 	fields = [str(key) for key in block] if isinstance(block, dict) else []
@@ -222,7 +223,7 @@ def of_deepspeed(run: Run, arguments: Arguments) -> Iterator[tuple[str, Setting]
 	yield "PYTHONPATH", Setting("", "what it was, and the working directory", "accelerate", state="open")
 
 
-def of_fp8(run: Run, arguments: Arguments) -> Iterator[tuple[str, Setting]]:
+def of_fp8(run: Run, arguments: Arguments) -> Named:
 	known = knowledge.for_release(run.release)
 	for option, setting in arguments.items():
 		if not option.startswith("fp8_") or setting.value is None:
@@ -237,7 +238,7 @@ def of_fp8(run: Run, arguments: Arguments) -> Iterator[tuple[str, Setting]]:
 			yield from ((name, setting.becomes(str(text))) for name in names)
 
 
-def of_simple(run: Run, arguments: Arguments) -> Iterator[tuple[str, Setting]]:
+def of_simple(run: Run, arguments: Arguments) -> Named:
 	cpu = arguments["cpu"] if arguments["cpu"].value else arguments.get("use_cpu", arguments["cpu"])
 	yield "ACCELERATE_USE_CPU", cpu.becomes(str(cpu.value))
 	machines, processes = arguments["num_machines"], arguments["num_processes"]
@@ -256,7 +257,7 @@ def of_simple(run: Run, arguments: Arguments) -> Iterator[tuple[str, Setting]]:
 			yield name, MADE.becomes(run.table("simple_values")[name])
 
 
-def of_tpu(arguments: Arguments) -> Iterator[tuple[str, Setting]]:
+def of_tpu(arguments: Arguments) -> Named:
 	if arguments["mixed_precision"].value == "bf16":
 		downcast = arguments["downcast_bf16"]
 		yield "XLA_DOWNCAST_BF16" if downcast.value else "XLA_USE_BF16", downcast.becomes("1")

@@ -42,15 +42,10 @@ def accumulation_of_the_launcher_wins(script: Script, beside: Launch) -> Hits:
 	`GradientAccumulationPlugin` beats both. Source: 1.15.0, accelerator.py, `Accelerator.__init__`.
 	"""
 	for call in script.of("Accelerator"):
-		value, set_to = call.given.get(ACCUMULATION, 1), call.launcher_sets(ACCUMULATION)
-		free = "gradient_accumulation_plugin" not in call.given and ACCUMULATION in call.given
-		if (
-			free
-			and set_to is not None
-			and set_to.state != "open"
-			and value is not OPEN
-			and not same(value, set_to.value)
-		):
+		value, set_to = call.given.get(ACCUMULATION, OPEN), call.launcher_sets(ACCUMULATION)
+		if value is OPEN or "gradient_accumulation_plugin" in call.given or set_to is None or set_to.state == "open":
+			continue
+		if not same(value, set_to.value):
 			text = f"{ACCUMULATION}={written(value)} has no effect: {set_by(set_to)} says {set_to.value}, which wins"
 			yield Hit(call.at(ACCUMULATION), text, related=there(beside, set_to.place))
 

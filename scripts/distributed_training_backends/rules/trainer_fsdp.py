@@ -185,12 +185,8 @@ def read_dtype(_how: Row, value: Any, _release: str) -> Outcome:
 
 
 READERS: Mapping[str, Callable[[Row, Any, str], Outcome]] = {
-	"whole": read_whole,
-	"truthy": read_truthy,
-	"size": read_size,
-	"classes": read_classes,
-	"mapping": read_mapping,
-	"dtype": read_dtype,
+	one.__name__.removeprefix("read_"): one
+	for one in (read_whole, read_truthy, read_size, read_classes, read_mapping, read_dtype)
 }
 
 

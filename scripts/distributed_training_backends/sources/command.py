@@ -1,16 +1,20 @@
-"""Launch commands and environment variables as documents, made of words that stand somewhere in a text.
+"""Launch commands in a text, and environment variables, as documents made of words that stand somewhere in it.
 
-Variables are lines `NAME=value` or `export NAME=value`, or the config that `accelerate env` prints.
+Which commands of a shell script, or of the blocks of a page, start a training; variables are lines `NAME=value` or
+`export NAME=value`, or the config that `accelerate env` prints.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from ..model import Extent, Pointer
-from .document import OPEN, Document, Node
-from .shell import HOLE, Text
-from .shell_script import Script, Variable
+from ..resources import load_json
+from .document import OPEN, Defect, Document, Node
+from .fragment import MAX_BLOCKS, fences
+from .shell import HOLE, ITEM, Text, Token
+from .shell_script import Command, Script, Variable
 
 LINE = re.compile(r"[ \t]*(?:export[ \t]+)?[A-Za-z_]\w*=[^\r\n]*|[ \t]*(?:#[^\r\n]*)?")
 PRINTED = re.compile(
@@ -100,3 +104,205 @@ def printed_config(text: str) -> tuple[str, int] | None:
 		re.sub(r"^[ \t]+- ", lambda mark: " " * len(mark.group()), line) for line in found.group(1).splitlines(True)
 	]
 	return re.sub(r"\bNone\b", "null", "".join(lines)), found.start(1)
+
+
+NAMES = re.compile(r"accelerate|torchrun|deepspeed|torch\.distributed")
+LAUNCHERS = load_json("launchers.json")
+WRAPPERS = re.compile("|".join(LAUNCHERS["wrappers"]))
+SHELLS = ("-c", "-lc", "-ic", "-ec", "-xc", "-exc", "-euxc", "-cx", "-ce")
+SBATCH = re.compile(r"^#SBATCH[ \t]+(?:--([\w-]+)|-([NncG]))(?:[ \t]*=?[ \t]*)([^\s#]*)", re.MULTILINE)
+SHORT = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "G": "gpus"}
+FLAWS = {"cut": "cut-by-comment", "unclosed": "unclosed-quote", "blank": "blank-after-continuation"}
+PER_TASK = re.compile(r"(?:\$[{(]?|`)(SLURM_(?:PROC|NODE|LOCAL)ID|SLURMD_NODENAME|hostname)\b[})`]?")
+OF_A_TASK = re.compile(r"--[\w-]*rank|--local[_-]addr")
+Spots = frozenset[int]
+Job = dict[str, tuple[Word, Word]]
+MAX_OUTER = 50  # words around a command line that is handed to another shell
+NO_WORD = Token("word", Text("-c", ()), Extent(0, 0))
+
+
+class Found(NamedTuple):
+	"""A launcher among the words of a command: its name, its own words, and where its arguments begin."""
+
+	launcher: str
+	first: int
+	rest: int
+
+
+def launch_documents(path: str, text: str) -> list[Document]:
+	"""The launch commands of a script, or of the fenced blocks of a page, at most MAX_BLOCKS."""
+	if not NAMES.search(text):
+		return []
+	scripted = is_script(path, text)
+	stretches = [Extent(0, len(text))] if scripted else list(fences(text)) or [Extent(0, len(text))]
+	found = list(islice(_documents(path, text, stretches), MAX_BLOCKS))
+	if found and scripted and "\r\n" in text and not path.endswith(".cmd"):
+		end = max(text.find("\r\n", found[0].begin), text.find("\r\n"))
+		found[0] = found[0].with_defects(Defect("crlf", Extent(text.rfind("\n", 0, end) + 1, end)))
+	return found
+
+
+def is_script(path: str, text: str) -> bool:
+	"""Tell a shell script by its suffix or its first line."""
+	return bool(re.search(r"\.(?:sh|bash|zsh|slurm|sbatch|pbs|lsf|qsub|job|cmd)$", path) or text.startswith("#!"))
+
+
+def _documents(path: str, text: str, stretches: Sequence[Extent]) -> Iterator[Document]:
+	job = scheduler(text)
+	for start, end in stretches:
+		script = Script(Text(text[start:end], range(start, end)))
+		for command in script.commands():
+			for found, inside, outer, task in launches(command, script, ()):
+				made = document_of(path, text, found, inside, outer, job)
+				yield made.with_defects(*filled_once(text, inside.words, found, task))
+
+
+def launches(
+	command: Command, script: Script, outer: tuple[Token, ...], task: Spots | None = None
+) -> Iterator[tuple[Found, Command, tuple[Token, ...], Spots | None]]:
+	"""The launcher of a command, or those in a command line that it hands to another shell; with the words outside.
+
+	`task` is where that stands which srun hands to a shell of each task.
+	"""
+	found = find(command.words)
+	if found is not None:
+		yield found, command, outer, task
+	elif len(outer) <= MAX_OUTER:
+		for index, text in command_lines(command.words):
+			around = (*outer, *command.words[:index][:MAX_OUTER], NO_WORD)
+			inner = Script(text, script.scopes, script.exported)
+			if task is None and by_srun(command.words[:index]):
+				task = frozenset(spot for char, spot in zip(*text, strict=False) if char != HOLE)
+			for inside in inner.commands():
+				own = {**command.own, **inside.own}
+				yield from launches(inside._replace(own=own), inner, around, task)
+
+
+def command_lines(words: Sequence[Token]) -> Iterator[tuple[int, Text]]:
+	names = [word.text.chars for word in words]
+	if names[0] == "eval":
+		chars = " ".join(names[1:])
+		spots = [spot for word in words[1:] for spot in (*word.text.spots, word.extent.end)]
+		yield 1, Text(chars, spots[: len(chars)])
+	for index, word in enumerate(words):
+		shell = index > 0 and names[index - 1] in SHELLS
+		if (shell or (names[0] in ("ssh", "pdsh", "clush", "tmux", "screen") and index > 1)) and NAMES.search(
+			names[index]
+		):
+			yield index, word.text
+
+
+def find(words: Sequence[Token]) -> Found | None:
+	"""Find the launcher: the first word, or behind words that start another program."""
+	names = [word.text.chars.lstrip("!") for word in words]
+	for index, name in enumerate(names):
+		if index and name in LAUNCHERS["speaking"]:
+			return None
+		if (found := launcher_at(names, index)) is not None:
+			return found if index == 0 or leads(names[0]) else None
+	return None
+
+
+def leads(name: str) -> bool:
+	return HOLE in name or WRAPPERS.fullmatch(_base(name)) is not None
+
+
+def launcher_at(names: Sequence[str], index: int) -> Found | None:
+	base, following = _base(names[index]), names[index + 1] if index + 1 < len(names) else ""
+	if base == "accelerate" and following == "launch":
+		return Found("accelerate", index, index + 2)
+	modules = LAUNCHERS["modules"]
+	if names[index] == "-m" and index and following in modules:
+		return Found(modules[following], index, index + 2)
+	if (
+		names[index] == "-m"
+		and following == "accelerate.commands.accelerate_cli"
+		and names[index + 2 :][:1] == ["launch"]
+	):
+		return Found("accelerate", index, index + 3)
+	named = LAUNCHERS["programs"].get(base)
+	return Found(named, index, index + 1) if named and (base != "ds" or following.startswith("-")) else None
+
+
+def _base(name: str) -> str:
+	return name.rsplit("/", 1)[-1]
+
+
+def document_of(path: str, text: str, found: Found, command: Command, outer: Sequence[Token], job: Job) -> Document:
+	words, tokens = command.words, command.words[found.rest :]
+	launcher = Extent(words[found.first].extent.start, words[found.rest - 1].extent.end)
+	if launcher.end < launcher.start:
+		launcher = words[found.first].extent
+	environment = {**command.exported, **env_words(words[: found.first]), **command.own}
+	document = launch_document(
+		path,
+		text,
+		Word(found.launcher, launcher),
+		[part for token in tokens for part in parts(token)],
+		{name: words_of(variable) for name, variable in environment.items()},
+		[text[word.extent.start : word.extent.end] for word in (*outer, *words[: found.first]) if word.text.spots],
+		job,
+	)
+	flaws = [token for token in tokens if token.kind == "blank"] + ([command.flaw] if command.flaw else [])
+	return document.with_defects(*(Defect(FLAWS[flaw.kind], flaw.extent) for flaw in flaws))
+
+
+def by_srun(words: Sequence[Token]) -> bool:
+	return any(_base(word.text.chars) == "srun" for word in words)
+
+
+def filled_once(text: str, words: Sequence[Token], found: Found, task: Spots | None) -> Iterator[Defect]:
+	"""Ranks that the shell fills in before srun starts the tasks, so that they are the same in each."""
+	if task is None and not by_srun(words[: found.first]):
+		return
+	before = ""
+	for word in words[found.rest :]:
+		flag, mark, _ = word.text.chars.partition("=")
+		for char, spot in zip(*word.text, strict=False) if OF_A_TASK.fullmatch(flag if mark else before) else ():
+			named = PER_TASK.match(text, spot) if char == HOLE and spot not in (task or ()) else None
+			if named and not re.search(rf"(?<![\w$]){named[1]}(?:=| in\b)", text):
+				yield Defect("filled-once", Extent(*named.span()), named[0])
+		before = flag
+
+
+def parts(token: Token) -> Iterator[Word]:
+	"""A word of the command; of `--name=$VALUE` the name is known, and comes apart from the value."""
+	chars, extent = token.text.chars, token.extent
+	if HOLE not in chars:
+		yield Word(chars, extent)
+		return
+	name, mark, _ = chars.partition("=")
+	if mark and name.startswith("--") and HOLE not in name:
+		middle = min(extent.start + len(name), extent.end)
+		yield Word(name, Extent(extent.start, middle))
+		yield Word(OPEN, Extent(min(middle + 1, extent.end), extent.end))
+	else:
+		yield Word(OPEN, extent)
+
+
+def words_of(variable: Variable) -> tuple[Word, Word]:
+	value = variable.value.chars
+	return Word("", variable.name), Word(OPEN if HOLE in value or ITEM in value else value, variable.place)
+
+
+def env_words(words: Sequence[Token]) -> dict[str, Variable]:
+	made: dict[str, Variable] = {}
+	for word in words:
+		name, mark, value = word.text.chars.partition("=")
+		if mark and re.fullmatch(r"[A-Za-z_]\w*", name):
+			start = word.extent.start
+			spots = word.text.spots[len(name) + 1 :]
+			place = Extent(min(start + len(name) + 1, word.extent.end), word.extent.end)
+			made[name] = Variable(Text(value, spots), Extent(start, start + len(name)), place)
+	return made
+
+
+def scheduler(text: str) -> Job:
+	made: Job = {}
+	for found in islice(SBATCH.finditer(text), MAX_BLOCKS):
+		name = found.group(1) or SHORT[found.group(2)]
+		made[name] = (
+			Word(name, Extent(*found.span(1 if found.group(1) else 2))),
+			Word(found.group(3), Extent(*found.span(3))),
+		)
+	return made

@@ -58,8 +58,7 @@ def is_script(raw: Raw) -> bool:
 
 
 def _shell(raw: Raw, kind: Kind | None) -> list[Document | Unreadable]:
-	from .command import looks_like_environment, parse_environment
-	from .launchers import launch_documents
+	from .command import launch_documents, looks_like_environment, parse_environment
 
 	if kind == "environment" or (kind is None and looks_like_environment(raw.text)):
 		return [parse_environment(raw.path, raw.text)]
@@ -85,7 +84,7 @@ def _beside(raw: Raw) -> list[Document]:
 	if raw.path.endswith((".py", ".ipynb", ".json")):
 		return []
 	if re.search(LAUNCHES, raw.text):
-		from .launchers import launch_documents
+		from .command import launch_documents
 
 		return launch_documents(raw.path, raw.text)
 	if not re.search(r"^[ \t]*(?:export[ \t]+)?[A-Z][A-Z0-9_]*=|^- `Accelerate`", raw.text, re.MULTILINE):
