@@ -3,6 +3,7 @@
 import shlex
 from typing import Any
 
+from ..flow.arguments import PARADIGMS
 from ..flow.command import CommandLine, command_line
 from ..flow.effect import same
 from ..flow.launch import ROUTES, launch_of
@@ -17,7 +18,8 @@ from ..versions import covers
 from .source import Draft, Run, Settings, entries, fresh, table, truth
 
 # What decides about the launcher, or is the script's.
-STRUCTURE = ("config_file", "cpu", "use_parallelism_config", "training_script", "training_script_args", "help")
+STRUCTURE = {"config_file", "cpu", "use_parallelism_config", "training_script", "training_script_args", "help"}
+STRUCTURE |= {option for option, _ in PARADIGMS.values()}
 
 
 def to_config(command: Document, config: Document | None, release: str) -> tuple[Document, tuple[Note, ...]]:
@@ -82,7 +84,7 @@ def said(line: CommandLine, parallel: bool, draft: Draft) -> Settings:
 	"""The options that are given a value a file can hold; notes on the others."""
 	known = knowledge.for_release(line.release)
 	for name, given in line.given.items():
-		if name in STRUCTURE or name in table("surfaces", "types"):
+		if name in STRUCTURE:
 			continue
 		flag, where = f"--{name}", line.document.place(line.at(given.flag)).line
 		if given.value is OPEN:
@@ -149,7 +151,7 @@ class Flags:
 
 	def paradigm(self) -> None:
 		run, launch = self.run, self.launch
-		flag, cpu = table("surfaces", "flags").get(run.route), run.on("use_cpu")
+		(flag, _), cpu = PARADIGMS.get(run.route, ("", "")), run.on("use_cpu")
 		if run.route == "multi_device" and launch.world == 1:
 			self.changed("distributed_type", "--multi_gpu wants two processes: one is started without torchrun")
 		elif flag or cpu:

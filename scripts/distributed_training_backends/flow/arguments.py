@@ -15,6 +15,15 @@ if TYPE_CHECKING:
 	from .command import CommandLine
 
 Route = Literal["deepspeed", "fsdp", "megatron", "multi_device", "tensor_parallel", "tpu", "simple"]
+# What starts a route: the option, and the `distributed_type`; in the order in which `launch_command` asks for them
+PARADIGMS: Mapping[Route, tuple[str, str]] = {
+	"deepspeed": ("use_deepspeed", "DEEPSPEED"),
+	"fsdp": ("use_fsdp", "FSDP"),
+	"tensor_parallel": ("use_tp", "TP"),
+	"megatron": ("use_megatron_lm", "MEGATRON_LM"),
+	"multi_device": ("multi_gpu", "MULTI_GPU"),
+	"tpu": ("tpu", "XLA"),
+}
 TOLD = ("num_processes", "num_machines", "machine_rank", "main_process_ip", "main_process_port", "mixed_precision")
 
 
@@ -62,33 +71,23 @@ def paradigm_of(command: "CommandLine") -> str | None:
 	return next((name for name in paradigms(command.release) if command.value(name)), None)
 
 
-def type_of(arguments: Mapping[str, Arg], release: str) -> str | None:
+def type_of(arguments: Mapping[str, Arg], release: str) -> str:
 	"""The `distributed_type` that the command line's own options stand for."""
-	types: dict[Route, str] = {
-		"deepspeed": "DEEPSPEED",
-		"fsdp": "FSDP",
-		"megatron": "MEGATRON_LM",
-		"multi_device": "MULTI_GPU",
-		"tensor_parallel": "TP",
-		"tpu": "XLA" if in_span(release, "0.28.0", None) else "TPU",
-		"simple": "NO",
-	}
-	return types[route_from(arguments)]
+	route = route_from(arguments)
+	if route == "tpu" and not in_span(release, "0.28.0", None):
+		return "TPU"
+	return PARADIGMS[route][1] if route in PARADIGMS else "NO"
 
 
 def route_from(arguments: Mapping[str, Arg]) -> Route:
 	"""Which launcher `launch_command` calls: the first of these that is set, and none of them with `--cpu`."""
-	order: tuple[tuple[str, Route], ...] = (
-		("use_deepspeed", "deepspeed"),
-		("use_fsdp", "fsdp"),
-		("use_tp", "tensor_parallel"),
-		("use_megatron_lm", "megatron"),
-		("multi_gpu", "multi_device"),
-		("tpu", "tpu"),
-	)
 	if arguments["cpu"].value:
 		return "simple"
-	given = (route for name, route in order if arguments.get(name, Arg(OPEN)).value not in (None, False, OPEN))
+	given = (
+		route
+		for route, (name, _) in PARADIGMS.items()
+		if arguments.get(name, Arg(OPEN)).value not in (None, False, OPEN)
+	)
 	return next(given, "simple")
 
 

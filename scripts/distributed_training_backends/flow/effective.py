@@ -14,7 +14,7 @@ from ..model import Context
 from ..model_effective import Effective, Setting
 from ..sources.document import Document
 from . import effective_deepspeed
-from .arguments import TRUE, Arg
+from .arguments import PARADIGMS, TRUE, Arg
 from .command import command_line
 from .effect import number
 from .effective_plugins import ARGUMENT_WINS, Fields, Variables, chosen, fields, typed, unsure
@@ -35,7 +35,6 @@ OWNERS = {
 	"MegatronLMPlugin": ("megatron", "ACCELERATE_USE_MEGATRON_LM"),
 	"DeepSpeedPlugin": ("deepspeed", "ACCELERATE_USE_DEEPSPEED"),
 }
-PARADIGMS = ("cpu", "use_deepspeed", "use_fsdp", "use_megatron_lm", "use_tp", "multi_gpu", "tpu")
 HANDLERS = {
 	"tp": "TorchTensorParallelConfig",
 	"cp": "TorchContextParallelConfig",
@@ -128,7 +127,8 @@ def kind_given(run: Run) -> Setting:
 	if called is not None:
 		lost = written.beaten("the plugin of the script decides in the workers")
 		return Setting(name, "NO", "python", called, lost, "set")
-	option = next((launch.arguments[one] for one in PARADIGMS if launch.arguments.get(one, Arg(None)).value), Arg(None))
+	given = [launch.arguments.get(one, Arg(None)) for one in ("cpu", *(name for name, _ in PARADIGMS.values()))]
+	option = next((one for one in given if one.value), Arg(None))
 	if option.document is not None and option.pointer is not None:
 		lost = written.beaten("an option of the command line chooses the launcher")
 		return setting_at(name, "NO", option.document, option.pointer)._replace(losers=lost)

@@ -14,19 +14,12 @@ from ..knowledge import accelerate as knowledge
 from ..model import Context, Pointer
 from ..sources.document import OPEN, At, Document, OpenValueError
 from ..versions import in_span
-from .arguments import Arg, Route, fixed, options_of, paradigm_of, route_from, type_of
+from .arguments import PARADIGMS, Arg, Route, fixed, options_of, paradigm_of, route_from, type_of
 
 if TYPE_CHECKING:
 	from .command import CommandLine
 
-ROUTES: Mapping[str, Route] = {
-	"DEEPSPEED": "deepspeed",
-	"FSDP": "fsdp",
-	"MEGATRON_LM": "megatron",
-	"XLA": "tpu",
-	"TPU": "tpu",
-	"TP": "tensor_parallel",
-}
+ROUTES: Mapping[str, Route] = {kind: route for route, (_, kind) in PARADIGMS.items()} | {"TPU": "tpu"}
 ELASTIC_ROUTES: tuple[Route, ...] = ("fsdp", "megatron", "multi_device", "tensor_parallel")
 SEPARATE = ("compute_environment", "mixed_precision", "distributed_type")
 BLOCKS = (
@@ -173,8 +166,8 @@ def launch_of(
 	arguments = options_of(release, context, command)
 	if not (command and paradigm_of(command)):
 		take_type(kind if route_of(kind, release) else meant, config, arguments, release)
-	elif (named := type_of(arguments, release)) is not None:
-		kind = named
+	else:
+		kind = type_of(arguments, release)
 	if command:
 		route = route_from(arguments)
 	merge(config, arguments, release, fixed(release, context, command))
@@ -183,9 +176,8 @@ def launch_of(
 
 
 def take_type(kind: Any, config: Mapping[str, Arg], arguments: dict[str, Arg], release: str) -> None:
-	chosen = {"DEEPSPEED": "use_deepspeed", "FSDP": "use_fsdp", "MEGATRON_LM": "use_megatron_lm", "TP": "use_tp"}
 	route = route_of(kind, release)
-	name = "tpu" if route == "tpu" else "multi_gpu" if route == "multi_device" else chosen.get(str(kind), "")
+	name = PARADIGMS[route][0] if route and route in PARADIGMS else ""
 	if name in arguments:
 		arguments[name] = Arg(True, ("distributed_type",))
 	arguments["tpu_use_cluster"] = config.get("tpu_use_cluster", Arg(False)) if name == "tpu" else Arg(False)

@@ -6,8 +6,6 @@ departures from JSON are then noted as defects, because Accelerate and the Trans
 The walk over a text is one for both grammars; it keeps its own stack, so depth is data.
 """
 
-from __future__ import annotations
-
 import json
 import json.decoder
 import math
@@ -258,7 +256,7 @@ def strict_objection(text: str) -> Defect:
 	return Defect("syntax-error", Extent(0, len(text)), "it is not JSON")
 
 
-def _read_hjson(text: str) -> tuple[Item, HjsonGrammar]:
+def _read_hjson(text: str) -> "tuple[Item, HjsonGrammar]":
 	from .hjson_grammar import HjsonGrammar  # few files need it
 
 	grammar = HjsonGrammar(text)
@@ -278,7 +276,7 @@ def _read_hjson(text: str) -> tuple[Item, HjsonGrammar]:
 	return item, braceless
 
 
-def _document(path: str, text: str, kind: Kind, item: Item, grammar: HjsonGrammar | None) -> Document:
+def _document(path: str, text: str, kind: Kind, item: Item, grammar: "HjsonGrammar | None") -> Document:
 	nodes: dict[Pointer, Node] = {}
 	defects = list(_walk(item, (), None, nodes, grammar))
 	shape = marks.shape_defects(None if grammar and not item.value and not nodes[()].value.end else item.value, text)
@@ -286,7 +284,7 @@ def _document(path: str, text: str, kind: Kind, item: Item, grammar: HjsonGramma
 
 
 def _walk(
-	item: Item, pointer: Pointer, key: Extent | None, nodes: dict[Pointer, Node], grammar: HjsonGrammar | None
+	item: Item, pointer: Pointer, key: Extent | None, nodes: dict[Pointer, Node], grammar: "HjsonGrammar | None"
 ) -> Iterator[Defect]:
 	"""Record an entry and those below it. The depth is bounded by the limit on nesting."""
 	extent = grammar.original(item.extent) if grammar else item.extent
