@@ -218,7 +218,7 @@ def processed(document: Document, release: str) -> dict[str, Arg]:
 	"""The fields of ClusterConfig after `process_config` and `__post_init__`, with unknown keys left out."""
 	data: dict[Any, Any] = document.data
 	fields = knowledge.for_release(release).cluster
-	config = {name: Arg(default) for name, default in fields.items()}
+	config = {name: Arg(field.default) for name, field in fields.items()}
 	config |= {name: Arg(value, (name,)) for name, value in dict.items(data) if name in fields}
 	config.setdefault("parallelism_config", Arg(None))
 	for name, old in legacy_fields(data):
