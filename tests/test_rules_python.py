@@ -60,6 +60,7 @@ FSDP1 = f"distributed_type: FSDP\n{BASE}fsdp_config:\n  fsdp_version: 1\n"
 DEEPSPEED = f"distributed_type: DEEPSPEED\n{BASE}mixed_precision: bf16\ndeepspeed_config:\n  zero_stage: 2\n"
 EIGHT = f"{DEEPSPEED}  gradient_accumulation_steps: 8\n"
 DDP = f"distributed_type: MULTI_GPU\n{BASE}mixed_precision: bf16\n"
+AUTO = '{"fp16": {"enabled": "auto"}, "bf16": {"enabled": "auto"}, "train_batch_size": "auto"}'
 OFFLOAD = "FullyShardedDataParallelPlugin(activation_checkpointing=True, activation_checkpointing_offload=True)"
 SAVING = "a = Accelerator()\nif a.is_main_process:\n    a.save_state('x')\n"
 HOOK = "h = DistributedDataParallelKwargs(find_unused_parameters=True)\nAccelerator(kwargs_handlers=[h])"
@@ -92,6 +93,9 @@ BESIDE = [
 	("Accelerator(mixed_precision='fp16')", DDP, "XCF031", "warning"),
 	("Accelerator(mixed_precision='bf16')", DDP, "", ""),
 	("Accelerator(mixed_precision=PrecisionType.BF16)", DDP, "", ""),
+	("TrainingArguments('o', bf16=True, deepspeed='ds.json')", DDP, "", ""),
+	("TrainingArguments('o', bf16=True, deepspeed='ds.json')", f"{DDP}\f{AUTO}", "", ""),
+	("TrainingArguments('o', fp16=True, deepspeed='ds.json')", f"{DDP}\f{AUTO}", "XCF034", "warning"),
 	("DeepSpeedPlugin(zero_stage=3)", DEEPSPEED, "XCF031", "warning"),
 	("DeepSpeedPlugin(zero_stage=2)", DEEPSPEED, "", ""),
 	("FullyShardedDataParallelPlugin(sharding_strategy=1)", f"{FSDP1}  fsdp_sharding_strategy: FULL_SHARD\n", "", ""),
@@ -107,7 +111,7 @@ BESIDE = [
 
 @pytest.mark.parametrize(("code", "config", "expected", "severity"), BESIDE)
 def test_what_is_given_beside_a_script_counts(code: str, config: str | None, expected: str, severity: str) -> None:
-	files = {} if config is None else {"config.yaml": config}
+	files = dict(zip(("config.yaml", "ds.json"), config.split("\f"), strict=False)) if config else {}
 	found = [one for one in findings(f"{PYTHON}import torch\n{code}\n", files) if one.code[:3] in ("PYS", "XCF")]
 	assert [(one.code, one.severity.value) for one in found] == ([(expected, severity)] if expected else [])
 	if expected.startswith("XCF"):

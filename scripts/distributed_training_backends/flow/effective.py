@@ -150,9 +150,12 @@ def precision_of(run: Run, variables: Variables) -> Setting:
 def of_config(run: Run, found: Fields, precision: Setting) -> Setting:
 	if precision.value == "fp8" and run.covers("1.11.0.."):
 		return precision
+	if (unseen := found.get("config.")) is not None:
+		return unseen._replace(name=precision.name)
 	for kind in ("fp16", "bf16"):
 		if (entry := found.get(f"config.{kind}.enabled")) is not None and entry.value is True:
-			return entry.becomes(kind, precision.name)
+			lost = precision.losers if precision.value == kind else precision.beaten("the DeepSpeed file counts more")
+			return entry.becomes(kind, precision.name)._replace(losers=lost)
 	return precision.becomes("no")
 
 

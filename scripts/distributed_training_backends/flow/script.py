@@ -174,7 +174,8 @@ def script_of(document: Document, beside: Sequence[Document], targets: Targets, 
 	if run is None:
 		return Script(document, targets, context)
 	script = Script(document, targets, context, run.launch, variables(run, arguments(run)))
-	script.deepspeed_file, script.trained = run.deepspeed, (document, run) if run.trainer else None
+	named = run.launch.route == "deepspeed" and run.launch.value("deepspeed_config_file") is not None
+	script.deepspeed_file, script.trained = run.deepspeed if named else None, (document, run) if run.trainer else None
 	return script
 
 
@@ -184,10 +185,9 @@ def run_beside(document: Document, beside: Sequence[Document], targets: Targets,
 	environment = [one for one in beside if one.kind == "environment"]
 	if len({one.kind for one in launchers}) != len(launchers) or not launchers:
 		return None
-	run = run_of([*launchers, *environment, document], targets.accelerate, context, targets.transformers)
-	files = [one for one in beside if one.kind == "deepspeed" and isinstance(one.data, dict)]
-	named = run and run.launch.route == "deepspeed" and run.launch.value("deepspeed_config_file") is not None
-	return run and run._replace(deepspeed=files[0] if named and len(files) == 1 else None)
+	files = [one for one in beside if one.kind == "deepspeed"]
+	documents = [*launchers, *environment, *(files if len(files) == 1 else ()), document]
+	return run_of(documents, targets.accelerate, context, targets.transformers)
 
 
 @lru_cache(maxsize=256)
