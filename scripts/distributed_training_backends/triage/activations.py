@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 from ..resources import load_json
 from ..versions import covers, in_span
 from .adapters import sites
-from .coefficients import coefficient
-from .run import MIXED, Run
+from .run import MIXED, Run, coefficient
 from .states import keeps_inputs_of_quantized
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .modules import roles
+from .facts import roles
 from .shapes import Shape
 
 

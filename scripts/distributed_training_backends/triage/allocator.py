@@ -2,10 +2,9 @@
 
 from typing import NamedTuple
 
-from .coefficients import coefficient
 from .estimate import GIB, Phase
 from .phases import Pieces
-from .run import Run
+from .run import Run, coefficient
 
 
 class Points(NamedTuple):

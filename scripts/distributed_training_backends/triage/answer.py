@@ -3,13 +3,18 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from .. import validate
+from ..model import Severity
 from ..model_triage import BadFactsError
+from ..sources.load import read
 from .assumptions import Assumption, completed
 from .candidates import considered, insisted, wanted
-from .checking import flaw
 from .checkpoint import unpacked
 from .compatibility import POINTERS, Obstacle, comes_later, fact_behind, obstacles
 from .demands import demanded, impossible, in_words
+from .emit_accelerate import DEEPSPEED_FILE, accelerate_yaml
+from .emit_deepspeed import deepspeed_json
+from .emit_launch import CONFIG
 from .estimate import FIT, GIB
 from .fact_schema import Problem
 from .facts import Facts, read_facts
@@ -102,6 +107,16 @@ def checked(ranked: Sequence[Ranked]) -> tuple[list[Ranked], list[Out]]:
 	"""Part those whose config is clean from those about which the validator has something to say."""
 	judged = [(one, flaw(one.made.facts, one.setup)) for one in ranked]
 	return [one for one, found in judged if not found], [Out(one.setup, found) for one, found in judged if found]
+
+
+def flaw(facts: Facts, setup: Setup) -> Obstacle | None:
+	"""The first error or warning that the project's own validator has about the files of a setup."""
+	config = read(CONFIG, accelerate_yaml(facts, setup), "accelerate", "yaml")
+	text = deepspeed_json(facts, setup)
+	companion = None if text is None else read(DEEPSPEED_FILE, text, "deepspeed", "json")
+	reports = validate.judge([validate.Unit(config, companion)], validate.Options(facts.versions))
+	found = (one for report in reports for one in report.findings if one.severity is not Severity.INFO)
+	return next((Obstacle(one.code, one.message, one.reference) for one in found), None)
 
 
 def telling(obstacles_of: Sequence[Sequence[Obstacle]]) -> list[Obstacle]:

@@ -3,8 +3,7 @@
 from typing import NamedTuple
 
 from ..versions import in_span
-from .coefficients import coefficient
-from .run import REPLICATED, Run
+from .run import REPLICATED, Run, coefficient
 from .setup import FSDP, ZERO
 from .states import quantized_size
 

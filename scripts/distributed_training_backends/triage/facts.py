@@ -8,7 +8,6 @@ from ..resources import load_json
 from ..rules.suggest import listing, shown
 from ..versions import InvalidReleaseError, parse
 from .fact_schema import Problem, check
-from .modules import unknown_targets
 
 
 class ModelFacts(NamedTuple):
@@ -122,6 +121,12 @@ GROUPS = {
 }
 
 
+def roles(targets: Iterable[str]) -> set[str]:
+	"""The matrices that module names stand for, as PEFT takes them; unknown names stand for nothing."""
+	known: dict[str, list[str]] = load_json("memory.json")["modules"]
+	return {role for target in targets for role in known.get(target.rsplit(".", 1)[-1].lower(), ())}
+
+
 def read_facts(data: Mapping[str, Any]) -> tuple[Facts, list[Problem]]:
 	"""Read facts; where there is a problem they hold what could be read, and nothing should be computed from them."""
 	problems = check(data)
@@ -182,7 +187,7 @@ def contradictions(facts: Facts) -> Iterator[Problem]:
 		yield Problem("/task/quantization", said)
 	if task.kind == "qlora" and task.quantization == "none":
 		yield Problem("/task/quantization", "qlora trains adapters on quantized weights; write nf4, or kind: lora")
-	strange = unknown_targets(task.lora_targets or ())
+	strange = [target for target in task.lora_targets or () if not roles((target,))]
 	if strange:
 		known = listing(sorted(load_json("memory.json")["modules"]))
 		yield Problem("/task/lora_targets", f"no matrix is called {shown(strange[0])}; known are {known}")

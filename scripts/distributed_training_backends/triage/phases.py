@@ -5,10 +5,9 @@ from typing import NamedTuple
 from ..versions import in_span
 from .activations import Layer, Logits, layer_of, logits_of, residual
 from .buffers import Buffers, buffers_of, loading_bytes
-from .coefficients import coefficient
 from .estimate import Part, Phase
 from .facts import Facts
-from .run import REPLICATED, Run, resolved
+from .run import REPLICATED, Run, coefficient, resolved
 from .setup import Setup
 from .shapes import shape_of
 from .states import States, states_of

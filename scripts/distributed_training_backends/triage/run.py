@@ -117,6 +117,12 @@ def stored(facts: Facts, setup: Setup) -> tuple[int, int]:
 	return (4 if facts.task.adapts else kept), frozen
 
 
+def coefficient(name: str) -> float:
+	"""One of the few numbers that were fitted to published measurements."""
+	known: dict[str, Any] = load_json("memory.json")["coefficients"]
+	return float(known[name]["value"])
+
+
 def upcasts() -> list[dict[str, Any]]:
 	facts: list[dict[str, Any]] = load_json("memory.json")["upcasts"]
 	return facts
