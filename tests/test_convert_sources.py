@@ -41,6 +41,18 @@ def test_a_shell_script() -> None:
 	assert again[-3:] == ["train.py", "--lr", "1e-4"]
 
 
+@table(
+	"""flags, block
+--use_tp --tp_size 4, {tp_config: {tp_size: 4}}
+--multi_gpu --use_xpu, {ipex_config: {use_xpu: true}}"""
+)
+def test_every_option_has_its_block(flags: str, block: dict[str, Any]) -> None:
+	command = f"accelerate launch {flags} --num_processes 4 train.py\n"
+	made = convert(command, "accelerate", "1.5.0", kind="launch")
+	assert yaml.safe_load(made.text).items() >= block.items()
+	assert {*flags.split()} <= {*words_of(convert(made.text, "launch", "1.5.0"))}
+
+
 UNREAD = {f"fsdp_{one}" for one in ("sharding_strategy", "backward_prefetch", "sync_module_states", "use_orig_params")}
 
 
