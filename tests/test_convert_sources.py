@@ -149,6 +149,25 @@ def test_deepspeed_of_the_trainer(zero: dict[str, Any], block: dict[str, Any], c
 	assert (sharded["mixed_precision"], sharded["fsdp_config"]["fsdp_offload_params"]) == ("bf16", True)
 
 
+# One process is not started by torchrun: MULTI_GPU would be refused as a flag
+@table(
+	"""kind, text, count, distributed
+trainer, "bf16: true", 8, MULTI_GPU
+trainer, "bf16: true", 1, "NO"
+python, "from accelerate import *; Accelerator(deepspeed_plugin=DeepSpeedPlugin())", 8, DEEPSPEED
+launch, accelerate launch t.py, 8, MULTI_GPU
+launch, accelerate launch --cpu t.py, 1, "NO"
+deepspeed, '{"train_batch_size": 8}', 8, DEEPSPEED"""
+)
+def test_the_number_of_processes_is_taken_from_the_caller(kind: Any, text: str, count: int, distributed: str) -> None:
+	assert said(convert(text, "accelerate", kind=kind))["num_processes"] == "open"
+	options = api.Options(api.default_targets(), api.Context(num_processes=count), kind)
+	report = api.convert_text(text, "accelerate", options)
+	made = yaml.safe_load(report.text)
+	assert (made["num_processes"], made["distributed_type"]) == (count, distributed)
+	assert said(report).keys().isdisjoint({"num_processes", "distributed_type"})
+
+
 IMPORTS = "from trl import SFTConfig\nfrom accelerate import Accelerator\n"
 
 

@@ -26,6 +26,7 @@ UNKNOWN = "only the script knows it: write it down"
 Where = Callable[[str], At]
 HANDLERS, STEPS = "kwargs_handlers", "gradient_accumulation_steps"
 DEEPSPEED_FILE = "ds_config.json"
+COUNT = Note("open", "num_processes", "nothing here says how many: write it, or give it at launch")
 BASE, RESHARD = "TrainingArguments", "reshard_after_forward"
 FSDP_PLUGIN = "FullyShardedDataParallelPlugin"
 
@@ -127,8 +128,7 @@ class Reader:
 			(name, value) for name, value in self.options.items() if block_of(name, self.release) or name in fields
 		)
 		place(draft, options, self.release)
-		told = "the script does not say how many: write it, or give it at launch"
-		return draft.document, (*self.notes, Note("open", "num_processes", told))
+		return draft.document, (*self.notes, COUNT)
 
 
 def of_argument(name: str) -> Row:

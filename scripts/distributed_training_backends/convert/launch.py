@@ -22,14 +22,16 @@ STRUCTURE = {"config_file", "cpu", "use_parallelism_config", "training_script", 
 STRUCTURE |= {option for option, _ in PARADIGMS.values()}
 
 
-def to_config(command: Document, config: Document | None, release: str) -> tuple[Document, tuple[Note, ...]]:
+def to_config(
+	command: Document, config: Document | None, release: str, context: Context | None = None
+) -> tuple[Document, tuple[Note, ...]]:
 	"""The config that starts the same run, and what has to stay on the command line."""
 	if command.data.get("launcher") not in ("accelerate", "accelerate-launch"):
 		raise BadConversionError(f"{command.path} starts {command.data.get('launcher')}, which reads no such config")
 	line = command_line(command, release)
 	for fault in line.faults:
 		raise BadConversionError(f"{command.path}: argparse refuses {fault.text or 'it'} ({fault.name})")
-	launch = launch_of(config, release, Context(), line)
+	launch = launch_of(config, release, context or Context(), line)
 	if launch is None:
 		raise BadConversionError(f"{config.path if config else command.path}: nothing says how it is launched")
 	kind, count = launch.distributed_type, launch.arguments["num_processes"].value

@@ -3,16 +3,16 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ..model import Kind, Report, Severity
+from ..model import Context, Kind, Report, Severity
 from ..model_convert import TARGETS, BadConversionError, ConvertReport, Note, ordered
 from ..sources.document import Document
 from ..validate import Options
 from .backends import to_deepspeed, to_fsdp, to_fsdp2
-from .from_script import DEEPSPEED_FILE, Hub
+from .from_script import COUNT, DEEPSPEED_FILE, Hub
 from .from_script import hub_of as of_script
 from .launch import script_in, to_config, to_flags
 from .python_code import to_python
-from .source import Run, fresh, reread, written
+from .source import Draft, Run, fresh, reread, written
 from .trainer import to_trainer
 
 SCRIPT = "train.py"
@@ -105,10 +105,23 @@ def hub_of(given: Given, options: Options) -> Hub:
 		return Hub(main if not main.begin else reread(main, written(main.data, "yaml")))
 	if main.kind == "deepspeed":
 		block = {"deepspeed_config_file": main.path if main.path != "<text>" else DEEPSPEED_FILE}
-		return Hub(fresh(main, {"distributed_type": "DEEPSPEED", "deepspeed_config": block}))
-	if main.kind == "launch":
-		return Hub(*to_config(main, given.config, options.targets.accelerate))
-	return of_script(main, given.fsdp, options.targets)
+		hub = Hub(fresh(main, {"distributed_type": "DEEPSPEED", "deepspeed_config": block}), (COUNT,))
+	elif main.kind == "launch":
+		hub = Hub(*to_config(main, given.config, options.targets.accelerate, options.context))
+	else:
+		hub = of_script(main, given.fsdp, options.targets)
+	return counted(hub, options.context)
+
+
+def counted(hub: Hub, context: Context) -> Hub:
+	"""A config with the number of processes and machines that the caller knows; nothing is open about them then."""
+	told = {name: value for name in ("num_processes", "num_machines") if (value := getattr(context, name))}
+	draft, gone = Draft(hub.document), {*told, *(("distributed_type",) if "num_processes" in told else ())}
+	if told.get("num_processes") == 1 and draft.document.get("distributed_type") == "MULTI_GPU":
+		draft.set("NO", "distributed_type")
+	for name, value in told.items():
+		draft.set(value, name)
+	return hub._replace(document=draft.document, notes=tuple(note for note in hub.notes if note.setting not in gone))
 
 
 # --- what the validator says ---------------------------------------------------------------------------------
