@@ -174,6 +174,9 @@ IMPORTS = "from trl import SFTConfig\nfrom accelerate import Accelerator\n"
 @table(
 	"""code, message
 SFTConfig(fsdp=chosen), fsdp decides what runs
+SFTConfig(**more), ':3: fsdp or deepspeed decides what runs'
+Accelerator(fsdp_plugin=chosen), fsdp_plugin decides what runs
+Accelerator(**more), a plugin decides what runs
 SFTConfig(); SFTConfig(fsdp=True), 'SFTConfig in line 3, SFTConfig in line 3: one run'
 SFTConfig(bf16=True); Accelerator(cpu=True), one run
 parser.parse(), what a parser makes

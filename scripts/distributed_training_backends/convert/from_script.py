@@ -59,6 +59,8 @@ class Reader:
 				self.options[name] = str(value)
 			elif name == "cpu" and value is True:
 				self.options["use_cpu"] = True
+			elif name in TYPES and value is not None:
+				raise undecided(name, accelerator.at)
 			elif value is OPEN:
 				self.note("open", name, "only the script knows it", accelerator.at)
 			elif name == STEPS and "deepspeed_plugin" in accelerator.given:
@@ -67,11 +69,13 @@ class Reader:
 				self.note("open", STEPS, f"no key sets it: {value} stays in the script", accelerator.at)
 			elif name == "dynamo_backend" and isinstance(value, str):
 				self.options[name] = str(value).upper()
-			elif name in (*TYPES, "parallelism_config", "dynamo_plugin", "dynamo_backend"):
+			elif name in ("parallelism_config", "dynamo_plugin", "dynamo_backend"):
 				self.note("open", name, "what makes it is not seen here", accelerator.at)
 			else:
 				self.note("open", name, "no key sets it: it stays in the script", accelerator.at)
 		if accelerator.open:
+			if kind == "MULTI_GPU":
+				raise undecided("a plugin", accelerator.at)
 			self.note("open", accelerator.name, "some of its arguments are not known by name here", accelerator.at)
 		if kind not in TYPES.values():
 			told = f"{kind}: how many processes there are decides, which the script does not say"
@@ -131,6 +135,12 @@ class Reader:
 		return draft.document, (*self.notes, COUNT)
 
 
+def undecided(name: str, at: Where) -> BadConversionError:
+	document, line = at(name).document, at(name).document.place(at(name)).line
+	told = f"{name} decides what runs, and only the script knows it: write it down"
+	return BadConversionError(f"{document.path}:{line}: {told}")
+
+
 def of_argument(name: str) -> Row:
 	return next((row for _, row in rows() if row["argument"] == name), {})
 
@@ -171,6 +181,8 @@ def hub_of(document: Document, fsdp: Document | None, targets: Targets) -> Hub:
 	if call.name != BASE and not {*PRECISIONS} & call.given.keys():
 		made.note("open", "mixed_precision", f"{call.name} may have a default of its own", call.at)
 	if call.open:
+		if not (call.given.get("fsdp") or call.given.get("deepspeed")):
+			raise undecided("fsdp or deepspeed", call.at)
 		made.note("open", call.name, "some of its arguments are not known by name here", call.at)
 	return made.hub(document, fsdp)
 
@@ -186,11 +198,7 @@ class Arguments(Reader):
 		value = self.left.pop(name, None)
 		if value is OPEN or isinstance(value, Made) or (isinstance(value, list) and OPEN in value):
 			if decisive:
-				document = self.at(name).document
-				where = f"{document.path}:{document.place(self.at(name)).line}"
-				raise BadConversionError(
-					f"{where}: {name} decides what runs, and only the script knows it: write it down"
-				)
+				raise undecided(name, self.at)
 			self.note("open", name, UNKNOWN, self.at)
 			return None
 		if isinstance(value, str) and value.lstrip().startswith("{"):
