@@ -8,8 +8,15 @@ from hypothesis import strategies as st
 from tests.tables import table
 
 from distributed_training_backends.diagnose import reading, templates
-from distributed_training_backends.diagnose.prefixes import Source, split_prefix
-from distributed_training_backends.diagnose.reading import clean_lines, decoded, encoding_of, looks_binary, raw_lines
+from distributed_training_backends.diagnose.reading import (
+	Source,
+	clean_lines,
+	decoded,
+	encoding_of,
+	looks_binary,
+	raw_lines,
+	split_prefix,
+)
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\x1b"), max_size=40)
 LINES = st.lists(TEXTS, max_size=12)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from ..model_diagnose import Failure
 from .ends import End
-from .prefixes import Source
+from .reading import Source
 from .scan import Hit, Scan
 from .templates import Template, plain
 from .tracebacks import Raised

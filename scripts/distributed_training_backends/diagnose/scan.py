@@ -6,8 +6,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from .ends import End, Ends
-from .prefixes import Source
-from .reading import Line, clean_lines, is_quiet, looks_binary
+from .reading import Line, Source, clean_lines, is_quiet, looks_binary
 from .templates import Index, Template, joined, plain, words_in
 from .tracebacks import Raised, Tracebacks
 

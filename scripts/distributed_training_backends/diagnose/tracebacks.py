@@ -3,8 +3,7 @@
 import re
 from typing import NamedTuple
 
-from .prefixes import NO_SOURCE, Source
-from .reading import Line
+from .reading import NO_SOURCE, Line, Source
 
 MOST = 400  # different exceptions that are kept
 LONGEST_MESSAGE = 1_500

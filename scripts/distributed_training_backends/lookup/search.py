@@ -1,20 +1,23 @@
 """From a question to a report: find, rank, quote, and say what was left out or may have been meant."""
 
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Literal
 
 from ..model import Targets
 from ..model_lookup import LookupReport, Section
+from ..rules.suggest import closest
 from .excerpt import text_of
 from .index import Index, the_index
 from .notes import notes
 from .query import Query, read_query
-from .ranking import ranked
-from .suggestions import suggestions_for
-from .words import name_of
+from .ranking import known_names, ranked
+from .words import chunks, name_of
 
 Detail = Literal["concise", "full"]
 LENGTHS = {"concise": (1100, 350), "full": (8000, 4000)}  # characters of the first section and of each other one
 MOST_SECTIONS = 50
+MOST_SUGGESTED = 3
 ECHOED = 300  # characters of the question in the answer
 
 
@@ -65,3 +68,43 @@ def summary(sections: tuple[Section, ...], total: int, offset: int, suggestions:
 	if offset + len(sections) < total:
 		parts.append(f"the next with offset {offset + len(sections)}")
 	return "; ".join(parts)
+
+
+# --- what may have been meant where nothing is called as it is asked for ---
+
+
+def suggestions_for(query: Query, index: Index, fits: bool) -> tuple[str, ...]:
+	"""The nearest name for each one that nothing is called; where nothing fits, also for each word."""
+	known = known_names(query, index)
+	strange = [name for name in query.names if name not in known and name.rpartition(".")[2] not in known]
+	if len(query.words) == 1 and query.words[0] in index.words:  # an ordinary word that pages say otherwise
+		strange = []
+	words = [] if fits else [name_of(chunk) for chunk in chunks(query.text)]
+	return tuple(dict.fromkeys(nearest(strange or words, query)))
+
+
+def nearest(names: list[str], query: Query) -> Iterator[str]:
+	for name in names[:MOST_SUGGESTED]:
+		if near := closest(name, every_name()):
+			spelled = written()[near]
+			spelled = spelled.lower() if spelled.istitle() else spelled  # a word with which a heading begins
+			yield f"--{near}" if f"--{name}" in query.spellings else spelled
+
+
+@cache
+def every_name() -> frozenset[str]:
+	return frozenset(written())
+
+
+@cache
+def written() -> Mapping[str, str]:
+	"""Each name as it is written: in headings and where it is defined, or else anywhere."""
+	found: dict[str, str] = {}
+	sections = the_index().sections
+	for texts in (
+		*((section.title, *section.defines) for section in sections),
+		*((unit.text for unit in section.units) for section in sections),
+	):
+		for chunk in chunks(" ".join(texts)):
+			found.setdefault(name_of(chunk), chunk.removeprefix("--"))
+	return found

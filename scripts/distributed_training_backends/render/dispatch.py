@@ -24,10 +24,6 @@ def render(report: Report, output_format: str, style: Style | None = None, rules
 		from .github import render_github
 
 		return render_github(report, style)
-	if style.statistics:
-		from .statistics import render_statistics
+	from .text import render_statistics, render_text
 
-		return render_statistics(report, style)
-	from .text import render_text
-
-	return render_text(report, style)
+	return render_statistics(report, style) if style.statistics else render_text(report, style)

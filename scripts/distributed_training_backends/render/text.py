@@ -91,3 +91,30 @@ def _fixable(report: Report) -> Iterator[str]:
 
 def is_fixable(fix: Fix | None, applicability: Applicability) -> bool:
 	return fix is not None and fix.applicability is applicability
+
+
+# --- how often each code was found ---
+
+
+def render_statistics(report: Report, style: Style) -> str:
+	"""Write one line for each code and severity, the most frequent first, and the summary."""
+	return "".join(_counts(report, style)) + summary_of(report, style)
+
+
+def _counts(report: Report, style: Style) -> Iterator[str]:
+	groups: dict[tuple[str, int], list[Finding]] = {}
+	for file in report.files:
+		for finding in file.findings:
+			if style.shows(finding) or file.verdict == "unreadable":
+				groups.setdefault((finding.code, finding.severity.rank), []).append(finding)
+	width = len(str(max(map(len, groups.values()), default=0)))
+	for group in sorted(groups.values(), key=lambda found: (-len(found), found[0].code, found[0].severity.rank)):
+		yield _count(group, width, style)
+
+
+def _count(group: list[Finding], width: int, style: Style) -> str:
+	first = group[0]
+	fixable = sum(is_fixable(finding.fix, Applicability.SAFE) for finding in group)
+	mark = f" ({fixable} fixable)" if fixable else ""
+	severity = style.paint(f"{first.severity.value:<7}", SEVERITY_COLOUR[first.severity])
+	return f"{len(group):>{width}}  {severity}  {first.code}  {first.name}{mark}\n"

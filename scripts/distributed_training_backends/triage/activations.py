@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from ..resources import load_json
 from ..versions import covers, in_span
-from .adapters import sites
 from .run import MIXED, Run, coefficient
+from .shapes import sites
 from .states import keeps_inputs_of_quantized
 
 

@@ -1,10 +1,14 @@
-"""What would make a run fit that does not (less to do, more accelerators or memory), or faster one that waits."""
+"""What would make a run fit that does not (less to do, more accelerators or memory), or faster one that waits.
+
+And what another value of an assumed fact would change.
+"""
 
 from collections.abc import Iterator
 from math import ceil
+from typing import NamedTuple
 
 from .answer import Answer, Question, Ranked, that_fit
-from .assumptions import with_fact
+from .assumptions import Assumption, with_fact
 from .describe import title_of
 from .estimate import GIB
 from .facts import Facts, TaskFacts
@@ -18,6 +22,8 @@ PASSES = (2, 4, 8, 16, 32, 64)
 WORTH = 1.2  # times the speed from which on a larger batch is worth a word
 NEARLY = 0.9  # of what the largest of them gives
 ENOUGH = 1 << 20  # GiB of CPU memory: whatever it takes
+NOTHING = 0.005  # the share from which on a difference is worth a word
+WORDS = {"fits": "fits", "tight": "is tight", "does_not_fit": "does not fit", "unknown": "may fit"}
 
 
 def advice(asked: Question, found: Answer) -> Iterator[str]:
@@ -136,3 +142,39 @@ def adapters(facts: Facts, kind: str) -> TaskFacts:
 		quantization="nf4_double" if kind == "qlora" else "none",
 		kbit_preparation=kind == "qlora",
 	)
+
+
+# --- assumed facts ---
+
+
+class Effect(NamedTuple):
+	"""What a value changes: another verdict counts most, then the amount."""
+
+	changes_verdict: bool
+	share: float
+	text: str
+
+
+def effects(asked: Question, best: Ranked | None) -> list[tuple[Assumption, str]]:
+	rated = [(assumption, strongest(assumption, best)) for assumption in asked.assumptions]
+	rated.sort(key=lambda item: (item[1].changes_verdict, item[1].share), reverse=True)
+	return [(assumption, effect.text) for assumption, effect in rated]
+
+
+def strongest(assumption: Assumption, best: Ranked | None) -> Effect:
+	if best is None or not assumption.instead:
+		return Effect(False, 0.0, "")
+	return max((effect(assumption, value, best) for value in assumption.instead), key=lambda one: one[:2])
+
+
+def effect(assumption: Assumption, value: object, best: Ranked) -> Effect:
+	was = best.made.estimate
+	now = estimate(with_fact(best.made.facts, assumption.name, value), best.setup)
+	share = abs(now.smi.point - was.smi.point) / max(was.smi.point, 1.0)
+	shown = ", ".join(value) if isinstance(value, tuple) else str(value).lower()
+	text = f"with {shown}: {now.smi.point / GIB:.1f} GiB instead of {was.smi.point / GIB:.1f}"
+	if now.verdict == was.verdict and share < NOTHING:
+		return Effect(False, share, "")
+	if now.verdict != was.verdict:
+		text += f", and this setup then {WORDS[now.verdict]}"
+	return Effect(now.verdict != was.verdict, share, text)

@@ -9,7 +9,6 @@ from ..model_triage import BadFactsError
 from ..sources.load import read
 from .assumptions import Assumption, completed
 from .candidates import considered, insisted, wanted
-from .checkpoint import unpacked
 from .compatibility import POINTERS, Obstacle, comes_later, fact_behind, obstacles
 from .demands import demanded, impossible, in_words
 from .emit_accelerate import DEEPSPEED_FILE, accelerate_yaml
@@ -19,7 +18,7 @@ from .estimate import FIT, GIB
 from .fact_schema import Problem
 from .facts import Facts, read_facts
 from .families import UnknownModelError
-from .hardware import identified
+from .hardware import identified, unpacked
 from .ranking import Pace, band, pace, simplicity
 from .setup import Setup
 from .variants import Fitted, fitted

@@ -5,11 +5,10 @@ from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 from ..model_triage import Amount, Assumed, Candidate, Component, Memory, Removed, Speed, TriageReport, Verdict, unit_of
-from .advice import advice
+from .advice import WORDS, advice, effects
 from .answer import Answer, Out, Question, Ranked
 from .compatibility import Obstacle, addons, cautions
 from .describe import choices, dtype_choice, name_of, title_of
-from .effects import WORDS, effects
 from .emit import files
 from .emit_checks import checks
 from .estimate import GIB, Estimate

@@ -4,10 +4,9 @@ from typing import Any, NamedTuple
 
 from ..resources import load_json
 from ..versions import covers
-from .adapters import adapter_params
 from .facts import Facts
 from .setup import FSDP, ZERO, Setup
-from .shapes import Shape
+from .shapes import Shape, adapter_params
 
 BYTES = {"fp32": 4, "fp16": 2, "bf16": 2}
 # Backends whose every rank holds all parameters.

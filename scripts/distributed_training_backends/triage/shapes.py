@@ -1,13 +1,13 @@
 """Models as sizes and exact numbers of parameters, counted from a config.json as Transformers builds the model."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ..resources import load_json
 from ..rules.suggest import closest, did_you_mean, shown
 from .counting import Counts, count
-from .facts import ModelFacts
+from .facts import ModelFacts, roles
 from .families import Family, Model, UnknownModelError, family_of, sizes_of
 
 ARCHITECTURES = "architectures.json"
@@ -136,3 +136,42 @@ def plain(model: ModelFacts) -> tuple[Family, Mapping[str, Any]]:
 	family = family_of({"model_type": kind})
 	width = model.intermediate or (round(8 * (model.hidden or 0) / 3) if gated else 4 * (model.hidden or 0))
 	return family, {"intermediate_size": width, **told(model, family)}
+
+
+# --- LoRA: which matrices adapters sit on, and how many parameters they have ---
+
+
+class Site(NamedTuple):
+	"""Matrices of one kind with an adapter: what goes in and comes out of each, and how many a layer has.
+
+	`active` are those that a token passes; the others are experts that it does not choose.
+	"""
+
+	role: str
+	width_in: int
+	width_out: int
+	per_layer: int = 1
+	active: int = 1
+
+
+def sites(shape: Shape, targets: Iterable[str]) -> list[Site]:
+	wanted = roles(targets)
+	hidden, width = shape.hidden, shape.intermediate // (shape.experts_per_token or 1)
+	out, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+	experts, active = shape.experts, shape.experts_per_token
+	every = [
+		Site("q", hidden, out),
+		Site("k", hidden, keys),
+		Site("v", hidden, keys),
+		Site("o", out, hidden),
+		Site("up", hidden, width, experts, active),
+		Site("down", width, hidden, experts, active),
+	]
+	if shape.gated:
+		every.insert(4, Site("gate", hidden, width, experts, active))
+	return [site for site in every if site.role in wanted]
+
+
+def adapter_params(shape: Shape, targets: Iterable[str], rank: int) -> int:
+	per_layer = sum(site.per_layer * rank * (site.width_in + site.width_out) for site in sites(shape, targets))
+	return per_layer * shape.layers
