@@ -152,7 +152,8 @@ def test_what_a_script_hands_over(handed: str, name: str, value: Any, state: str
 
 @pytest.mark.parametrize(("script", "name", "value", "state"), CASES["scripts"])
 def test_a_script_with_a_trainer(script: str, name: str, value: Any, state: str) -> None:
-	names = "from transformers import HfArgumentParser, Trainer, TrainingArguments\nfrom trl import SFTConfig\n"
+	names = "from accelerate import *\nfrom transformers import HfArgumentParser, Trainer, TrainingArguments\n"
+	names += "from trl import SFTConfig\n"
 	text = f"{names}class Own(TrainingArguments): pass\n{script}"
 	launched = parse_yaml("c.yaml", config("FSDP", "mixed_precision: bf16"), "accelerate")
 	setting = named(of_documents([launched, parse_python("s.py", text)]), name)
@@ -186,3 +187,29 @@ def test_shares_of_machines_are_open_where_their_number_is(machines: str) -> Non
 		assert [one.value for one in found] == [8, "10.0.0.1:29500", {"timeout": 900, "rank": 1}]
 	else:
 		assert {one.state for one in found} == {"open"}
+
+
+@table(
+	"""runs, given, precisions, told
+"bf16 sft.py, no dpo.py", sft.py dpo.py, [fp16, bf16], 1
+"bf16 sft.py, no dpo.py", sft.py, [fp16, "no"], 1
+"fp16 sft.py, bf16 src/sft.py", sft.py, [fp16, fp16], 1
+"bf16 -m sft, no -m dpo", dpo.py, [bf16, bf16], 0
+"bf16 $SCRIPT", sft.py, [fp16], 1
+"bf16 train.py, bf16 train.py", sft.py, [fp16, fp16], 2
+"bf16 train.py", sft.py dpo.py, [bf16], 0"""
+)
+def test_a_command_runs_the_script_that_it_names(
+	runs: str, given: str, precisions: list[str], told: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+	monkeypatch.chdir(tmp_path)
+	launch = "accelerate launch --multi_gpu --num_processes 4 --mixed_precision"
+	Path("one.sh").write_text("".join(f"{launch} {one}\n" for one in runs.split(", ")))
+	Path("sft.py").write_text('from transformers import TrainingArguments\nTrainingArguments("o", fp16=True)\n')
+	Path("dpo.py").write_text('from accelerate import Accelerator\nAccelerator(mixed_precision="bf16")\n')
+	options = api.Options(api.default_targets(), effective=True)
+	report = api.validate_paths(["one.sh", *given.split()], options)
+	assert report.effective is not None
+	found = [named(one, "accelerator.mixed_precision").value for one in (report.effective, *report.effective.others)]
+	assert found == precisions
+	assert sum(finding.code == "XCF034" for file in report.files for finding in file.findings) == told

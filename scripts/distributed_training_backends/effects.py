@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from .flow.effective import effective, run_of
+from .flow.effective import effective, run_of, scripts_of
 from .model import FileReport, Finding, Report
 from .model_effective import Change, Comparison, Effective, Setting
 from .validate import Options, Unit, judge
@@ -27,18 +27,17 @@ def added(report: Report, units: Sequence[Unit], options: Options) -> Report:
 
 def runs(units: Sequence[Unit], options: Options) -> Iterator[Effective]:
 	"""What takes effect in the run of each command, and of each config that no command reads."""
-	kinds = ("deepspeed", "environment", "python", "trainer")
+	targets, kinds = options.targets, ("deepspeed", "environment", "trainer")
 	shared = {kind: [unit for unit in units if unit.document.kind == kind] for kind in kinds}
 	beside = [unit.document for several in shared.values() for unit in several]
-	files = [unit.companion for unit in shared["trainer"]]
+	files, given = [unit.companion for unit in shared["trainer"]], [unit.document for unit in units]
 	for unit in units:
 		command = unit.command or unit.document
 		if not unit.alone or command.get("launcher") not in (None, "accelerate"):
 			continue
-		documents = reversed(dict.fromkeys((*files, unit.companion, command, unit.document, *beside)))
-		run = run_of(
-			[one for one in documents if one], options.targets.accelerate, options.context, options.targets.transformers
-		)
+		scripts = scripts_of(command, given, targets.accelerate)
+		documents = reversed(dict.fromkeys((*files, unit.companion, command, unit.document, *beside, *scripts)))
+		run = run_of([one for one in documents if one], targets.accelerate, options.context, targets.transformers)
 		if run is not None:
 			begin = command.value("launcher" if command.kind == "launch" else "distributed_type")
 			yield effective(run)._replace(place=command.place(begin))

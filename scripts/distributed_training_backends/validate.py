@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import consumers
 from .flow.inputs import DeepSpeedFile, Variables, lone_inputs, run_inputs
@@ -13,6 +13,9 @@ from .sources.detect import detect
 from .sources.document import Document, OpenValueError
 from .sources.limits import Unreadable
 from .sources.marks import ignores
+
+if TYPE_CHECKING:
+	from .flow.script import Launched
 
 LONGEST = 1_000  # code points of a message; a file may hold a name of a megabyte
 # what is missing in a block of a page may stand elsewhere
@@ -60,7 +63,9 @@ def judge(units: Sequence[Unit], options: Options) -> Iterator[FileReport]:
 	given = {unit.document.path: unit.document for unit in units}
 	named = {unit.companion.path: unit for unit in units if unit.companion}
 	companions = (unit.companion for path, unit in named.items() if unit.companion and path not in given)
-	beside = (*given.values(), *companions)
+	launches = [one for one in units if one.alone and one.document.kind in ("accelerate", "launch")]
+	starts = [(one.document, one.command) if one.command else (one.document,) for one in launches]
+	beside = (starts, (*(unit.document for unit in units), *companions))
 	found: dict[str, list[Finding]] = {path: [] for path in (*given, *named)}
 	for unit in units:
 		for finding in unit_findings(unit, options, beside) if unit.alone else ():
@@ -79,7 +84,7 @@ def judge(units: Sequence[Unit], options: Options) -> Iterator[FileReport]:
 			yield report(companion, findings, options)._replace(named_by=named[path].document.path, text=shown)
 
 
-def unit_findings(unit: Unit, options: Options, beside: Sequence[Document] = ()) -> Iterator[Finding]:
+def unit_findings(unit: Unit, options: Options, beside: "Launched") -> Iterator[Finding]:
 	"""The findings of one unit; a script is judged with what else was given."""
 	document, companion = unit.document, unit.companion
 	targets, context = options.targets, options.context
@@ -106,11 +111,11 @@ def unit_findings(unit: Unit, options: Options, beside: Sequence[Document] = ())
 		trainer = Arguments(document, targets)
 		inputs = {"trainer": trainer, "lone": document, "deepspeed": deepspeed_of(trainer, companion, context)}
 		inputs["absent_file"] = None if companion else file_named(trainer)
-		if any(one.kind in ("accelerate", "launch") for one in beside):
-			from .flow.script import run_beside
+		if beside[0]:
+			from .flow.script import runs_beside
 
-			launched = run_beside(document, beside, targets, context)
-			inputs["trained"] = (document, launched) if launched else None
+			runs = runs_beside(document, beside, targets, context)
+			inputs["trained"] = (document, runs) if runs else None
 	elif companion is not None:
 		inputs["deepspeed"] = DeepSpeedFile(companion, "accelerate", targets, context, inputs.get("launch"))
 	elif isinstance(name := document.get("deepspeed_config", "deepspeed_config_file"), str):
@@ -135,7 +140,7 @@ def findings_of_reader(document: Document, reader: Consumer, options: Options) -
 		yield from (finding for finding in run(part.inputs, options) if part.gives(finding.code))
 
 
-def script_findings(document: Document, options: Options, beside: Sequence[Document]) -> Iterator[Finding]:
+def script_findings(document: Document, options: Options, beside: "Launched") -> Iterator[Finding]:
 	from .flow.script import script_of, script_parts  # with it comes what the classes of each release take
 
 	script = script_of(document, beside, options.targets, options.context)

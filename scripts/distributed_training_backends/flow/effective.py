@@ -6,6 +6,7 @@ state.py and utils/dataclasses.py, on hardware that matches what the run asks fo
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from os.path import basename, normpath
 
 from ..knowledge import accelerate as knowledge
 from ..knowledge import accelerate_api as api
@@ -285,6 +286,31 @@ def run_of(documents: Sequence[Document], release: str, context: Context, transf
 	readable = deepspeed if deepspeed is not None and isinstance(deepspeed.data, dict) else None
 	trainer = trainer_of(by_kind.get("trainer"), script, nearest(transformers)) if transformers else None
 	return Run(launch, given, calls_of(script) if script is not None else {}, readable, trainer)
+
+
+def scripts_of(command: Document | None, documents: Sequence[Document], release: str) -> list[Document]:
+	"""The scripts that a command may run: of its path, or else of its name; a lone one goes with the only name."""
+	scripts = [one for one in documents if one.kind == "python"]
+	name = script_name(command, release)
+	if not name:
+		return scripts
+	same = [one for one in scripts if normpath(one.path) == normpath(name)]
+	same = same or [one for one in scripts if basename(one.path) == basename(name)]
+	others = (one for one in documents if one.kind == "launch" and not same)
+	return same or (scripts if len(scripts) == 1 and all(script_name(one, release) == name for one in others) else [])
+
+
+def script_name(command: Document | None, release: str) -> str:
+	"""The script or module that a command runs, as a path; "" where it is not known."""
+	line = (
+		command_line(command, knowledge.nearest(release))
+		if command and command.get("launcher") == "accelerate"
+		else None
+	)
+	name = line.tokens[line.script] if line and line.script is not None else ""
+	if line and line.value("module") and isinstance(name, str):
+		name = name.replace(".", "/") + ".py"
+	return name if isinstance(name, str) and name.endswith(".py") else ""
 
 
 def effective(run: Run) -> Effective:

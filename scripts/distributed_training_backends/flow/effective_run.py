@@ -146,12 +146,16 @@ def calls_of(document: Document) -> dict[str, Call]:
 	return {name: call_at(document, number) for name, number in last.items()}
 
 
-def made(calls: Sequence[Mapping[str, Any]], number: int) -> Iterator[int]:
-	yield number
-	for value in [*calls[number]["arguments"].values(), *calls[number].get("positional", ())]:
-		for item in value if type(value) is list else [value]:
-			if isinstance(item, Made) and item.call < number:
-				yield from made(calls, item.call)
+def made(calls: Sequence[Mapping[str, Any]], number: int) -> list[int]:
+	"""A call, and those whose objects it is handed, or they are."""
+	found, seen = [number], {number}
+	for place in found:
+		for value in [*calls[place]["arguments"].values(), *calls[place].get("positional", ())]:
+			for item in value if type(value) is list else [value]:
+				if isinstance(item, Made) and item.call not in seen:
+					seen.add(item.call)
+					found.append(item.call)
+	return found
 
 
 def call_at(document: Document, number: int) -> Call:

@@ -23,7 +23,7 @@ from ..model_effective import Setting
 from ..resources import load_json
 from ..sources.document import OPEN, At, Document, Node, OpenValueError, Partly
 from ..sources.python_values import Made, Symbol
-from .effective import run_of
+from .effective import run_of, scripts_of
 from .effective_plugins import typed
 from .effective_run import Run, arguments
 from .effective_start import variables
@@ -39,6 +39,10 @@ PLUGINS: Mapping[str, Backend] = {
 	"megatron_lm_plugin": "megatron",
 	"fsdp_plugin": "fsdp",
 }
+
+
+# What starts each run (its config, its command), and everything that was given.
+Launched = tuple[Sequence[tuple[Document, ...]], Sequence[Document]]
 
 
 class Field(NamedTuple):
@@ -115,7 +119,7 @@ class Script:
 		self.exported = exported or {}
 		self.release = targets.accelerate
 		self.deepspeed_file: Document | None = None
-		self.trained: tuple[Document, Run] | None = None
+		self.trained: tuple[Document, list[Run]] | None = None
 
 	@property
 	def launched(self) -> bool:
@@ -169,25 +173,34 @@ class Script:
 		return "other" if self.launched else "unknown"
 
 
-def script_of(document: Document, beside: Sequence[Document], targets: Targets, context: Context) -> Script:
-	run = run_beside(document, beside, targets, context)
-	if run is None:
-		return Script(document, targets, context)
-	script = Script(document, targets, context, run.launch, variables(run, arguments(run)))
-	named = run.launch.route == "deepspeed" and run.launch.value("deepspeed_config_file") is not None
-	script.deepspeed_file, script.trained = run.deepspeed if named else None, (document, run) if run.trainer else None
+def script_of(document: Document, launched: Launched, targets: Targets, context: Context) -> Script:
+	runs = runs_beside(document, launched, targets, context)
+	if len(runs) != 1:
+		script = Script(document, targets, context)
+	else:
+		(run,) = runs
+		script = Script(document, targets, context, run.launch, variables(run, arguments(run)))
+		named = run.launch.route == "deepspeed" and run.launch.value("deepspeed_config_file") is not None
+		script.deepspeed_file = run.deepspeed if named else None
+	script.trained = (document, runs) if any(run.trainer for run in runs) else None
 	return script
 
 
-def run_beside(document: Document, beside: Sequence[Document], targets: Targets, context: Context) -> Run | None:
-	"""The run of a script, or of a file of TrainingArguments, where one config or command is given with it."""
-	launchers = [one for one in beside if one.kind == "accelerate" or one.get("launcher") == "accelerate"]
-	environment = [one for one in beside if one.kind == "environment"]
-	if len({one.kind for one in launchers}) != len(launchers) or not launchers:
-		return None
-	files = [one for one in beside if one.kind == "deepspeed"]
-	documents = [*launchers, *environment, *(files if len(files) == 1 else ()), document]
-	return run_of(documents, targets.accelerate, context, targets.transformers)
+def runs_beside(document: Document, launched: Launched, targets: Targets, context: Context) -> list[Run]:
+	"""The runs of a script, or of a file of TrainingArguments where there is one, with the launches given beside it."""
+	starts, beside = launched
+	more: dict[str, list[Document]] = {kind: [] for kind in ("deepspeed", "environment")}
+	for one in beside:
+		more.get(one.kind, []).append(one)
+	files = more["deepspeed"] if len(more["deepspeed"]) == 1 else ()
+	found: list[Run] = []
+	for given in starts:
+		scripts = scripts_of(given[-1], beside, targets.accelerate)
+		if document.kind != "python" or any(one is document for one in scripts):
+			documents = [*given, *more["environment"], *files, document]
+			run = run_of(documents, targets.accelerate, context, targets.transformers)
+			found += [run] if run else []
+	return found if document.kind == "python" or len(found) == 1 else []
 
 
 @lru_cache(maxsize=256)

@@ -139,7 +139,7 @@ OWNERS = {"fsdp_plugin": "FullyShardedDataParallelPlugin", "deepspeed_plugin": "
 
 
 @rule("XCF034", warning="*", of="transformers")
-def trainer_beats_the_launcher(trained: tuple[Document, Run]) -> Hits:
+def trainer_beats_the_launcher(trained: tuple[Document, list[Run]]) -> Hits:
 	"""TrainingArguments and the launcher do not agree on a setting.
 
 	TrainingArguments count more than the config file: they set its variables again, or hand arguments to the plugins.
@@ -147,7 +147,12 @@ def trainer_beats_the_launcher(trained: tuple[Document, Run]) -> Hits:
 	DeepSpeed config values that mismatch TrainingArguments values". Write each in one place. Source: 5.24.0,
 	training_args.py, `__post_init__`; integrations/deepspeed.py, `HfTrainerDeepSpeedConfig`.
 	"""
-	document, run = trained
+	document, runs = trained
+	for run in runs:
+		yield from disagreements(document, run)
+
+
+def disagreements(document: Document, run: Run) -> Hits:
 	settings, told = {one.name: one for one in effective(run).settings}, set()
 	for name, one, other in unlike(run, settings):
 		told.add(one.place)
