@@ -1,9 +1,8 @@
 """Here-documents of a shell script, whose gaps the shell fills in: what is not known is not judged."""
 
 import pytest
-from tests.judging import judged
 
-from distributed_training_backends.api import convert_text, default_targets
+from distributed_training_backends.api import convert_text, default_targets, validate_text
 from distributed_training_backends.model import Finding, Kind, Severity
 from distributed_training_backends.model_convert import BadConversionError
 from distributed_training_backends.sources.detect import detect
@@ -24,11 +23,13 @@ fsdp_config:
 
 
 def script(text: str, mark: str = "EOF") -> str:
-	return f"cat > config <<{mark}\n{text.rstrip()}\nEOF\n"
+	return f"cat > config <<{mark}\n{text.rstrip()}\nEOF\naccelerate launch --config_file config train.py\n"
 
 
 def told(text: str) -> list[Finding]:
-	return [one for one in judged(text, None, "run.sh") if one.severity in (Severity.ERROR, Severity.WARNING)]
+	options = Options(default_targets(), effective=True, compare="1.12.0")
+	found = [one for file in validate_text(text, options, "run.sh").files for one in file.findings]
+	return [one for one in found if one.severity in (Severity.ERROR, Severity.WARNING)]
 
 
 def goods() -> list[tuple[str, Document]]:
@@ -69,13 +70,37 @@ def test_the_known_entries_are_judged() -> None:
 def test_a_quoted_mark_and_a_backslash_keep_the_shell_from_it() -> None:
 	text = CONFIG.format("$COUNT", "Layer").replace("WRAPP", "WRAP")
 	assert {one.code for one in told(script(text, "'EOF'"))} == {"LCH002", "ACC009"}
-	assert {one.code for one in told(script(text.replace("$", "\\$")))} == {"LCH002", "ACC009"}
+	assert {one.code for one in told(script(text, "\\EOF"))} == {"LCH002", "ACC009"}
+	assert told(script(text.replace("$", "\\$"))) == []
 
 
 @pytest.mark.parametrize("line", ["$BLOCK", "fsdp_config: {$BLOCK}", "$NAME: 3", "distributed_type: $KIND"])
 def test_what_is_more_than_a_value_leaves_the_whole_open(line: str) -> None:
 	text = CONFIG.format("8", "Layer").replace("distributed_type: FSDP", line)
 	assert told(script(text)) == []
+
+
+BAD = "distributed_type: FSDP\nnum_processes: 8\nmixed_precision: bf17\n"
+
+
+@pytest.mark.parametrize(
+	"text",
+	[
+		script(f"# made for $USER\n{BAD}"),
+		script(f"# {'$(made for)' * 20}\n{BAD}main_process_ip: $({'head' * 60})\n"),
+		script("\t" + BAD.rstrip().replace("\n", "\n\t"), "-EOF"),
+		"read a <<< foo\nx=$((1<<n))\n" + script(BAD) + "foo\nn\n",
+		f"cat > gen.sh <<'OUT'\n{script(BAD)}OUT\n",
+		script("num_processes: 8\n  bad: [\n").replace("EOF", "A") + script(BAD),
+	],
+)
+def test_the_config_is_found_and_judged(text: str) -> None:
+	assert "PRC001" in {one.code for one in told(text)}
+
+
+def test_lines_with_different_tabs_and_half_a_gap_are_not_judged() -> None:
+	assert told(script("\tdistributed_type: FSDP\n\t\tmixed_precision: bf17\n", "-EOF")) == []
+	assert told(script(BAD + "main_process_ip: $(((((a)))))\n")) == []
 
 
 def test_what_the_shell_fills_in_is_not_converted() -> None:

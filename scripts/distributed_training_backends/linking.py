@@ -8,7 +8,7 @@ from os.path import basename, dirname, join, normpath
 from typing import Any
 
 from .model import Kind
-from .sources.document import OPEN, Document
+from .sources.document import OPEN, Document, OpenValueError
 from .sources.limits import Unreadable
 from .sources.load import load
 from .sources.reading import Raw
@@ -99,7 +99,10 @@ def named_file(document: Document) -> str | None:
 		name = option(document, "deepspeed_config_file") if document.get("launcher") == "accelerate" else None
 	else:
 		pointer = NAMES_DEEPSPEED.get(document.kind)
-		name = document.get(*pointer) if pointer else None
+		try:
+			name = document.get(*pointer) if pointer else None
+		except OpenValueError:  # the shell fills it in
+			return None
 	return name if isinstance(name, str) else None
 
 

@@ -118,8 +118,10 @@ def unit_findings(unit: Unit, options: Options, beside: "Launched") -> Iterator[
 			inputs["trained"] = (document, runs) if runs else None
 	elif companion is not None:
 		inputs["deepspeed"] = DeepSpeedFile(companion, "accelerate", targets, context, inputs.get("launch"))
-	elif isinstance(name := document.get("deepspeed_config", "deepspeed_config_file"), str):
-		inputs["missing_file"] = None if name == "none" else name
+	else:
+		with suppress(OpenValueError):
+			name = document.get("deepspeed_config", "deepspeed_config_file")
+			inputs["missing_file"] = name if isinstance(name, str) and name != "none" else None
 	yield from run(inputs, options)
 
 

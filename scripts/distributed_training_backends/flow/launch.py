@@ -231,13 +231,13 @@ def processed(document: Document, release: str) -> dict[str, Arg]:
 	return {name: arg for name, arg in config.items() if name in data or name != "distributed_type"}
 
 
-def legacy_fields(data: Mapping[Any, Any]) -> Iterator[tuple[str, Arg]]:
+def legacy_fields(data: dict[Any, Any]) -> Iterator[tuple[str, Arg]]:
 	"""Keys of old files that are still converted: `fp16` where `mixed_precision` is missing, and `dynamo_backend` at
 	the top, which takes the place of a whole `dynamo_config`."""
 	if data.get("fp16") and "mixed_precision" not in data:
 		yield "mixed_precision", Arg("fp16", ("fp16",))
 	if OLD_BACKEND in data:
-		backend = data[OLD_BACKEND]
+		backend = dict.get(data, OLD_BACKEND)  # which may be open
 		yield "dynamo_config", Arg({} if backend == "NO" else {OLD_BACKEND: backend}, (OLD_BACKEND,))
 
 

@@ -2,12 +2,16 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ..model import Extent, Kind
 from .detect import detect, imports_ours, named_like_python
-from .document import OPEN, Defect, Document, Syntax, gapped
+from .document import Defect, Document, Syntax
 from .limits import LimitError, Unreadable
 from .reading import Raw
+
+if TYPE_CHECKING:
+	from .fragment import Block
 
 # A launcher as a word of its own, in a text that is no config itself. A start compiles no pattern that it does not need
 LAUNCHES = (
@@ -20,7 +24,6 @@ PAGES = (".md", ".mdx", ".rst", ".txt")
 JSON_ONLY: tuple[Kind, ...] = ("deepspeed", "fsdp")
 # kinds of a block that cannot be parsed: others have keys that code has, too
 TOLD_BY_SIGHT: tuple[Kind, ...] = ("accelerate", "deepspeed")
-DECIDING = ("compute_environment", "distributed_type", "fp16")  # without them nothing can be said about a config
 # entries of other programs' files, a model's config.json among them, that are a config of ours
 WRAPPED: Mapping[str, Kind] = {"quantization_config": "quantization", "fsdp_config": "fsdp"}
 
@@ -74,9 +77,9 @@ def _shell(raw: Raw, kind: Kind | None) -> list[Document | Unreadable]:
 def _here_documents(raw: Raw) -> Iterator[Document]:
 	from .fragment import blocks
 
-	for extent in blocks(raw.text):
-		if (block := _block(raw, None, extent)) is not None:
-			yield block
+	for block in blocks(raw.text):
+		if (document := _block(raw, None, block)) is not None:
+			yield document
 
 
 def _beside(raw: Raw) -> list[Document]:
@@ -112,13 +115,12 @@ def _read_as(raw: Raw, kind: Kind | None) -> Document | None:
 
 def _blocks(raw: Raw, kind: Kind | None, whole: Document | None) -> list[Document]:
 	"""Read the blocks of a larger text that are configs, or else the whole; a file is refused as a whole, too."""
-	from .fragment import blocks, expansions, is_fenced
+	from .fragment import blocks
 
-	extents = [*blocks(raw.text)]
-	found = [block for extent in extents if (block := _block(raw, kind, extent))]
+	parts = [*blocks(raw.text)]
+	found = [document for block in parts if (document := _block(raw, kind, block))]
 	if not found:
-		parts = any(is_fenced(raw.text, extent) or expansions(raw.text, extent) for extent in extents)
-		return [whole] if whole and not parts else []
+		return [whole] if whole and not any(block.fenced or block.live for block in parts) else []
 	if raw.path.endswith(PAGES):
 		return found
 	first = found[0]
@@ -130,49 +132,29 @@ def _blocks(raw: Raw, kind: Kind | None, whole: Document | None) -> list[Documen
 	return [first.with_defects(*refusals), *found[1:]]
 
 
-def _block(raw: Raw, kind: Kind | None, extent: Extent) -> Document | None:
-	text = raw.text[extent.start : extent.end]
-	from .fragment import expansions, is_excerpt, is_fenced
+def _block(raw: Raw, kind: Kind | None, block: "Block") -> Document | None:
+	from .fragment import is_excerpt
 
-	if gaps := expansions(raw.text, extent):
-		document = _filled(raw._replace(text=text), kind, gaps)
+	start, end = block.extent
+	text = raw.text[start:end]
+	if block.live or block.tabs:
+		from .filled import as_written
+
+		document = as_written(text, block, lambda plain: _read_as(raw._replace(text=plain), kind))
 	else:
 		document = _read_as(raw._replace(text=text), kind)
 	if document is None or (document.parsed and not isinstance(document.data, dict)):
 		return None
 	if kind is not None and not document.parsed:
 		return None  # the kind is said of one of the blocks only
-	start = extent.start + len(text) - len(text.lstrip())
-	fragment = Defect("fragment", Extent(start, start), "a block inside a larger text")
-	if document.kind != "python" and is_fenced(raw.text, extent):
+	begin = start + len(text) - len(text.lstrip())
+	fragment = Defect("fragment", Extent(begin, begin), "a block inside a larger text")
+	if document.kind != "python" and block.fenced:
 		if is_excerpt(text, document.kind in JSON_ONLY) or not (document.parsed or document.kind in TOLD_BY_SIGHT):
 			return None
 		if raw.path.endswith(PAGES):
 			fragment = fragment._replace(name="page")
-	return document.within(raw.text, extent.start).with_defects(fragment)
-
-
-def _filled(raw: Raw, kind: Kind | None, gaps: Sequence[Extent]) -> Document | None:
-	"""Read a here-document with values that the shell fills in, which are open; None where it says more than values."""
-	text = raw.text
-	for gap in gaps:
-		text = text[: gap.start] + "1" * (gap.end - gap.start) + text[gap.end :]  # for the parser, of the same length
-	document = _read_as(raw._replace(text=text), kind)
-	if document is None or document.kind not in TOLD_BY_SIGHT or not isinstance(document.data, dict):
-		return None
-	for pointer, node in document.nodes.items():
-		touched = [gap for gap in gaps if gap.start < node.value.end and node.value.start < gap.end]
-		value = document.get(*pointer)
-		if touched and not isinstance(value, (dict, list)):
-			names = pointer[
-				: next((place for place, step in enumerate(pointer) if isinstance(step, int)), len(pointer))
-			]
-			document.get(*names[:-1])[names[-1]] = OPEN  # a list with a gap is open as a whole
-			gaps = [gap for gap in gaps if gap not in touched]
-	if gaps or OPEN in [document.get(name) for name in DECIDING]:
-		return None
-	data = gapped(document.data) if document.kind == "accelerate" else document.data
-	return document.with_defects(Defect("filled-by-shell", Extent(0, 0)), data=data)
+	return document.within(raw.text, start).with_defects(fragment)
 
 
 def is_a_file(path: str) -> bool:
