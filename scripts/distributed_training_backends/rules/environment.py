@@ -1,6 +1,5 @@
 """LCH rules about environment variables of a run."""
 
-from collections.abc import Iterator
 from functools import lru_cache
 
 from ..flow.arguments import FALSE, TRUE
@@ -13,7 +12,7 @@ from ..knowledge import history
 from ..model import Severity
 from ..sources.document import OPEN
 from ..versions import describe, parse
-from .registry import Hit, Operation, Repair, rule
+from .registry import Hit, Hits, Operation, Repair, rule
 from .suggest import closest, did_you_mean, listing, shown
 
 PREFIXES = ("ACCELERATE_", "FSDP_", "MEGATRON_LM_", "PARALLELISM_CONFIG_")
@@ -30,7 +29,7 @@ MADE_BY_TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GRO
 
 
 @rule("LCH200", warning="*")
-def unknown_variable(variables: Variables) -> Iterator[Hit]:
+def unknown_variable(variables: Variables) -> Hits:
 	"""A variable with a prefix of Accelerate that no part of it reads.
 
 	Source: 1.15.0, every `os.environ` of the package.
@@ -64,7 +63,7 @@ def known_variables(release: str) -> frozenset[str]:
 
 
 @rule("LCH201", error="*")
-def variable_not_a_truth_word(variables: Variables) -> Iterator[Hit]:
+def variable_not_a_truth_word(variables: Variables) -> Hits:
 	"""A switch in the environment that is no word for true or false.
 
 	The workers convert it with `str_to_bool`, and end with "invalid truth value". A warning where `accelerate launch`
@@ -83,7 +82,7 @@ def knowledge_reads(variables: Variables, name: str) -> bool:
 
 
 @rule("LCH202", error="*")
-def unknown_precision_variable(variables: Variables) -> Iterator[Hit]:
+def unknown_precision_variable(variables: Variables) -> Hits:
 	"""`ACCELERATE_MIXED_PRECISION` is none of the precisions.
 
 	Without `accelerate launch`, which sets it, the workers refuse it. Source: 1.15.0, state.py,
@@ -97,7 +96,7 @@ def unknown_precision_variable(variables: Variables) -> Iterator[Hit]:
 
 
 @rule("LCH203", warning="*")
-def variable_is_overwritten(variables: Variables, launch: Launch) -> Iterator[Hit]:
+def variable_is_overwritten(variables: Variables, launch: Launch) -> Hits:
 	"""A variable that `accelerate launch` sets itself, to another value.
 
 	What the command or the config says counts, or the parser's default. Source: 1.15.0, utils/launch.py,
@@ -119,7 +118,7 @@ def variable_is_overwritten(variables: Variables, launch: Launch) -> Iterator[Hi
 
 
 @rule("LCH204", warning="*")
-def address_in_the_environment(variables: Variables, elastic: Launch) -> Iterator[Hit]:
+def address_in_the_environment(variables: Variables, elastic: Launch) -> Hits:
 	"""`MASTER_ADDR` and `MASTER_PORT` under `accelerate launch`, which does not read them.
 
 	It takes `--main_process_ip` and `--main_process_port`, or the config's. Source: 1.15.0, utils/launch.py,

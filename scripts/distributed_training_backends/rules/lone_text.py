@@ -1,13 +1,11 @@
 """XCF rule about the text of lone files: blocks and arguments that stand in a file of their own."""
 
-from collections.abc import Iterator
-
 from ..sources.document import Document
-from .registry import Hit, rule
+from .registry import Hit, Hits, rule
 
 
 @rule("XCF004", error="*", of="transformers")
-def lone_file_unreadable(lone: Document) -> Iterator[Hit]:
+def lone_file_unreadable(lone: Document) -> Hits:
 	"""A file with a block of its own (`fsdp_config`, quantization, …) that cannot be parsed, or is no mapping.
 
 	Whoever reads it needs a mapping of keys: `fsdp_config` and arguments as JSON, the others as YAML or JSON. Source:

@@ -7,7 +7,7 @@ from ..flow.inputs import DeepSpeedFile
 from ..flow.launch import Launch
 from ..resources import load_json
 from ..sources.document import At, Document
-from .registry import Hit, rule
+from .registry import Hit, Hits, rule
 
 DATA = "packages.json"
 BY_TYPE = {
@@ -30,7 +30,7 @@ MONITORS = ("tensorboard", "wandb", "comet")
 
 
 @rule("XCF910", info="*")
-def package_missing(launch: Launch, absent: frozenset[str]) -> Iterator[Hit]:
+def package_missing(launch: Launch, absent: frozenset[str]) -> Hits:
 	"""This Python lacks a package that the config needs (with `--check-imports` only).
 
 	A hint about the interpreter that runs the validator; nothing is imported, and the verdict does not change: the
@@ -50,7 +50,7 @@ def features(launch: Launch) -> Iterator[tuple[str, At]]:
 
 
 @rule("XCF911", info="*")
-def package_missing_for_deepspeed(deepspeed: DeepSpeedFile, absent: frozenset[str]) -> Iterator[Hit]:
+def package_missing_for_deepspeed(deepspeed: DeepSpeedFile, absent: frozenset[str]) -> Hits:
 	"""This Python lacks DeepSpeed, or a monitor that the DeepSpeed file switches on (with `--check-imports` only).
 
 	Source: deepspeed 0.19.8, monitor/utils.py.
@@ -64,7 +64,7 @@ def package_missing_for_deepspeed(deepspeed: DeepSpeedFile, absent: frozenset[st
 
 
 @rule("XCF912", info="*")
-def package_missing_for_quantization(quantization: Document, absent: frozenset[str]) -> Iterator[Hit]:
+def package_missing_for_quantization(quantization: Document, absent: frozenset[str]) -> Hits:
 	"""This Python lacks bitsandbytes, which the quantization config needs (with `--check-imports` only).
 
 	Source: 1.15.0, utils/bnb.py, `load_and_quantize_model`.

@@ -13,7 +13,7 @@ from ..knowledge import accelerate_api, transformers
 from ..model import Severity, Targets
 from ..resources import load_json
 from ..sources.document import At, Document
-from .registry import Hit, Repair, rule
+from .registry import Hit, Hits, Repair, rule
 from .rewriting import removing, renaming, rewriting
 from .suggest import closest, did_you_mean, listing, shown
 
@@ -130,7 +130,7 @@ def mode_faults(document: Document, library: Library) -> Iterator[Fault]:
 
 
 @rule("PRC050", error="*")
-def quantization_refused(quantization: Document, targets: Targets) -> Iterator[Hit]:
+def quantization_refused(quantization: Document, targets: Targets) -> Hits:
 	"""A bitsandbytes file that its reader does not take.
 
 	`BitsAndBytesConfig` of Transformers wants texts of PyTorch for dtypes (bfloat16), a float for `llm_int8_threshold`
@@ -153,7 +153,7 @@ def quantization_refused(quantization: Document, targets: Targets) -> Iterator[H
 
 
 @rule("PRC051", warning="*", of="transformers")
-def quantization_key_ignored(quantization: Document, targets: Targets) -> Iterator[Hit]:
+def quantization_key_ignored(quantization: Document, targets: Targets) -> Hits:
 	"""A key that `BitsAndBytesConfig` does not have and passes over.
 
 	It takes any keyword and logs the unused ones at level info, which is not shown by default. Source: 5.24.0,
@@ -171,7 +171,7 @@ def quantization_key_ignored(quantization: Document, targets: Targets) -> Iterat
 
 
 @rule("PRC052", warning="*", of="transformers")
-def quantization_of_another_mode(quantization: Document, targets: Targets) -> Iterator[Hit]:
+def quantization_of_another_mode(quantization: Document, targets: Targets) -> Hits:
 	"""A field of the other mode, or of no mode at all.
 
 	The `bnb_4bit_*` fields are used when `load_in_4bit` is true, `llm_int8_threshold` and
@@ -197,7 +197,7 @@ def quantization_of_another_mode(quantization: Document, targets: Targets) -> It
 
 
 @rule("PRC053", warning="*", of="transformers")
-def quantization_type_unknown(quantization: Document, targets: Targets) -> Iterator[Hit]:
+def quantization_type_unknown(quantization: Document, targets: Targets) -> Hits:
 	"""`bnb_4bit_quant_type` is neither fp4 nor nf4.
 
 	`BitsAndBytesConfig` takes any text; bitsandbytes refuses it when the first layer is quantized. Source: 5.24.0,
@@ -214,7 +214,7 @@ def quantization_type_unknown(quantization: Document, targets: Targets) -> Itera
 
 
 @rule("PRC054", info="*", of="transformers")
-def quantization_under_fsdp(quantization: Document) -> Iterator[Hit]:
+def quantization_under_fsdp(quantization: Document) -> Hits:
 	"""4-bit weights under FSDP need `bnb_4bit_quant_storage` to be the dtype of the other weights.
 
 	FSDP shards parameters of one dtype together; the default storage uint8 makes it fail or leave the quantized layers

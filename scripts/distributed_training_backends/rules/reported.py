@@ -1,12 +1,10 @@
 """Codes of findings that the pipeline itself makes, so that they are listed and explained like any other."""
 
-from collections.abc import Iterator
-
-from .registry import Hit, rule
+from .registry import Hits, rule
 
 
 @rule("DSP000", info="*")
-def other_readers_refuse(reported_by_the_pipeline: None) -> Iterator[Hit]:
+def other_readers_refuse(reported_by_the_pipeline: None) -> Hits:
 	"""A lone DeepSpeed file is taken by one of its readers, and would be refused by another.
 
 	DeepSpeed itself, Accelerate and the Transformers Trainer read the same file differently. Choose the reader with
@@ -18,7 +16,7 @@ def other_readers_refuse(reported_by_the_pipeline: None) -> Iterator[Hit]:
 
 
 @rule("XCF900", info="*")
-def unreadable_input(reported_by_the_pipeline: None) -> Iterator[Hit]:
+def unreadable_input(reported_by_the_pipeline: None) -> Hits:
 	"""An input that cannot be judged, and why.
 
 	Missing, a directory, no text, larger than 2 MiB, nested more than 100 levels deep, more than 50,000 keys and

@@ -1,17 +1,15 @@
 """ACC rules about configs for Amazon SageMaker (`compute_environment: AMAZON_SAGEMAKER`)."""
 
-from collections.abc import Iterator
-
 from ..knowledge import accelerate as knowledge
 from ..model import Context, Severity, Targets
 from ..sources.document import Document
-from .registry import Hit, rule
+from .registry import Hit, Hits, rule
 from .rewriting import as_written, rewriting
 from .suggest import closest, did_you_mean, listing, shown
 
 
 @rule("ACC050", error="1.10.0..")
-def sagemaker_broken(sagemaker: Document, targets: Targets) -> Iterator[Hit]:
+def sagemaker_broken(sagemaker: Document, targets: Targets) -> Hits:
 	"""No SageMaker config can be launched with this release.
 
 	Since 1.10.0 the launcher asks every config for `parallelism_config`, which a SageMaker config does not have, and
@@ -23,7 +21,7 @@ def sagemaker_broken(sagemaker: Document, targets: Targets) -> Iterator[Hit]:
 
 
 @rule("ACC051", error="*")
-def sagemaker_distributed_type(sagemaker: Document, targets: Targets) -> Iterator[Hit]:
+def sagemaker_distributed_type(sagemaker: Document, targets: Targets) -> Hits:
 	"""`distributed_type` of a SageMaker config is not NO, DATA_PARALLEL or MODEL_PARALLEL.
 
 	An unquoted NO is a boolean for YAML, and fails later when its value is asked for. Source: 1.9.0,
@@ -42,7 +40,7 @@ def sagemaker_distributed_type(sagemaker: Document, targets: Targets) -> Iterato
 
 
 @rule("ACC052", error="0.29.0..0.30.0,0.34.0..")
-def sagemaker_key_added_on_loading(sagemaker: Document, targets: Targets) -> Iterator[Hit]:
+def sagemaker_key_added_on_loading(sagemaker: Document, targets: Targets) -> Hits:
 	"""The loader adds a key that it then refuses.
 
 	Since 0.34.0 `distributed_type: 'NO'` makes it add `num_processes`, and in 0.29.0 to 0.30.0 it added
@@ -60,7 +58,7 @@ def sagemaker_key_added_on_loading(sagemaker: Document, targets: Targets) -> Ite
 
 
 @rule("ACC053", error="*")
-def sagemaker_credentials(sagemaker: Document, context: Context) -> Iterator[Hit]:
+def sagemaker_credentials(sagemaker: Document, context: Context) -> Hits:
 	"""No AWS profile: the keys have to be given at launch.
 
 	Without `profile` the launcher needs `--aws_access_key_id` and `--aws_secret_access_key`. Source: 1.9.0,
@@ -73,7 +71,7 @@ def sagemaker_credentials(sagemaker: Document, context: Context) -> Iterator[Hit
 
 
 @rule("ACC054", error="*")
-def sagemaker_gpu_ids(sagemaker: Document) -> Iterator[Hit]:
+def sagemaker_gpu_ids(sagemaker: Document) -> Hits:
 	"""`gpu_ids` of a SageMaker config is no text.
 
 	The launcher splits it at commas whatever is launched. Source: 1.9.0, commands/launch.py,
@@ -85,7 +83,7 @@ def sagemaker_gpu_ids(sagemaker: Document) -> Iterator[Hit]:
 
 
 @rule("ACC055", error="..1.9.0")
-def sagemaker_not_text(sagemaker: Document) -> Iterator[Hit]:
+def sagemaker_not_text(sagemaker: Document) -> Hits:
 	"""`region` or `profile` of a SageMaker config is no text.
 
 	The launcher puts both into its environment, which takes texts only; an empty `region` is refused as well, while

@@ -8,7 +8,7 @@ For rules of any family: `value_hits` says which values are refused or fall on d
 are passed on and then not looked at, `meaning` what an option amounts to.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from ..resources import load_json
 from ..sources.document import At
 from ..versions import covers
 from .readings import Outcome, advice, read, repair_of
-from .registry import Hit
+from .registry import Hit, Hits
 from .rewriting import removing
 from .suggest import listing, misfit, shown
 
@@ -116,7 +116,7 @@ def options_with(prefixes: tuple[str, ...], release: str) -> tuple[str, ...]:
 	return tuple(option for option in table() if option.startswith(prefixes) and rows_of(option, release))
 
 
-def value_hits(launch: Launch, prefixes: tuple[str, ...]) -> Iterator[Hit]:
+def value_hits(launch: Launch, prefixes: tuple[str, ...]) -> Hits:
 	"""What is to be said about the values of the options with these prefixes: refused, or taken for something else."""
 	for option in options_with(prefixes, launch.release):
 		given = launch.given(option)
@@ -164,7 +164,7 @@ def owner(launch: Launch, row: Row) -> At:
 	return launch.at(row.option)
 
 
-def unread_hits(launch: Launch, prefixes: tuple[str, ...], skip: Sequence[str] = ()) -> Iterator[Hit]:
+def unread_hits(launch: Launch, prefixes: tuple[str, ...], skip: Sequence[str] = ()) -> Hits:
 	"""The options that the launcher passes on although nothing looks at them in this file.
 
 	A warning, or an info where the value is the one that takes effect anyway. Options that the launcher itself does
@@ -190,7 +190,7 @@ def takes_effect_anyway(launch: Launch, rows: Sequence[Row]) -> bool:
 	return value in harmless or same(value, default_of_option(rows[0].option, launch.release))
 
 
-def defect_hits(launch: Launch, routes: Sequence[str]) -> Iterator[Hit]:
+def defect_hits(launch: Launch, routes: Sequence[str]) -> Hits:
 	for item in load_json(DATA)["defects"]:
 		if not set(routes) & set(item["routes"]) or not belongs(launch, item["routes"]):
 			continue
