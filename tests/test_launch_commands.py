@@ -100,6 +100,18 @@ def test_line_ends_of_windows_are_told_once_and_mended(path: str) -> None:
 	assert len(fixes) == (path == "run.sh")
 
 
+@table(r"""text, told
+"cat > a.bat <<E\n@echo off\r\nE\nRUN\n", 0
+"X='a\r\nb'\n# c\r\nRUN\n", 0
+"RUN a\nRUN \\\r\n b\n", 1
+"# a\r\nRUN", 1""")
+def test_a_carriage_return_that_bash_takes_for_a_part_of_a_command(text: str, told: int) -> None:
+	(file,) = api.validate_text(text.replace("RUN", f"{RUN} t.py"), OPTIONS, "run.sh").files
+	found = [one.fix for one in file.findings if one.code == "LCH118"]
+	assert len(found) == told
+	assert all(fix is None or "\n" not in text.replace("\r\n", "") for fix in found)
+
+
 def findings(text: str, **files: str) -> set[tuple[str, str]]:
 	report = api.validate_text(text, OPTIONS, "run.sh", files)
 	return {(file.path, one.code) for file in report.files for one in file.findings if one.severity.value != "info"}
@@ -154,11 +166,34 @@ def test_fixes_of_commands_change_one_word() -> None:
 
 @pytest.mark.parametrize(
 	"piece",
-	["$(", '"$(', "((", "cat <<A\n", "A+=y\n", "a \\\n#\n", "${", "`", 'bash -c "', "if x; then ", "{a", "<<-\t"],
+	[
+		"$(",
+		'"$(',
+		"((",
+		"cat <<A\n",
+		"A+=y\n",
+		"a \\\n#\n",
+		"${",
+		"`",
+		'bash -c "',
+		"if x; then ",
+		"{a",
+		"<<-\t",
+		"a[ ",
+	],
 )
 def test_hostile_scripts_take_linear_time(piece: str) -> None:
-	text = f"#!/bin/sh\nA=x\n{piece * 30_000}\n{RUN} a.py\n"  # quadratic work would take hours here
+	ranks = "--rank $SLURM_PROCID " * 5000
+	text = f"#!/bin/sh\nA=x\n{piece * 30_000}\nsrun {RUN} {ranks} a.py\n"  # quadratic work would take hours here
 	assert load_all(Raw("run.sh", text, "\n", False), None)
+
+
+@pytest.mark.parametrize(
+	"line",
+	[r'eval "$C" || eval "$C" # accelerate', r'bash -c "$C" accelerate; sh -c "$C"', r'ssh h accelerate "$C" "$C"'],
+)
+def test_command_lines_in_command_lines_come_to_an_end(line: str) -> None:
+	assert not commands(f"C='{line}'\n{line}\n")
 
 
 def test_more_commands_than_are_looked_at() -> None:

@@ -189,9 +189,10 @@ def crlf_line_ends(started: Document) -> Hits:
 		if defect.name == "crlf":
 			ends = [found.start() for found in re.finditer("\r\n", started.text)]
 			steps = tuple(Operation("text", (), "", extent=(end, end + 1)) for end in ends)
+			whole = len(ends) == started.text.count("\n")  # else some may stand in data
 			text = "lines end in CRLF: to bash the CR is a part of the last word, and \\ before it continues no line"
 			repair = Repair("write LF line ends", steps)
-			yield Hit(started.stretch(defect.extent), f"{text}; write LF line ends", repair)
+			yield Hit(started.stretch(defect.extent), f"{text}; write LF line ends", repair if whole else None)
 
 
 @rule("LCH119", warning="*")

@@ -117,6 +117,7 @@ PER_TASK = re.compile(r"(?:\$[{(]?|`)(SLURM_(?:PROC|NODE|LOCAL)ID|SLURMD_NODENAM
 OF_A_TASK = re.compile(r"--[\w-]*rank|--local[_-]addr")
 Spots = frozenset[int]
 Job = dict[str, tuple[Word, Word]]
+INNER = 2000  # what a command line costs of the characters that variables may put into commands
 MAX_OUTER = 50  # words around a command line that is handed to another shell
 NO_WORD = Token("word", Text("-c", ()), Extent(0, 0))
 
@@ -136,10 +137,18 @@ def launch_documents(path: str, text: str) -> list[Document]:
 	scripted = is_script(path, text)
 	stretches = [Extent(0, len(text))] if scripted else list(fences(text)) or [Extent(0, len(text))]
 	found = list(islice(_documents(path, text, stretches), MAX_BLOCKS))
-	if found and scripted and "\r\n" in text and not path.endswith(".cmd"):
-		end = max(text.find("\r\n", found[0].begin), text.find("\r\n"))
-		found[0] = found[0].with_defects(Defect("crlf", Extent(text.rfind("\n", 0, end) + 1, end)))
+	for index, one in enumerate(found if scripted and not path.endswith(".cmd") else ()):
+		if (end := carriage_return(text, one)) >= 0:
+			found[index] = one.with_defects(Defect("crlf", Extent(text.rfind("\n", 0, end) + 1, end)))
+			break
 	return found
+
+
+def carriage_return(text: str, one: Document) -> int:
+	"""Where a CR ends a line of a command, or any line of a file all of whose lines end so; -1 without one."""
+	behind = text.find("\n", one.nodes[()].value.end) + 1 or len(text)
+	end = text.find("\r\n", one.begin, behind)
+	return text.find("\r\n") if end < 0 and text.count("\r\n") == text.count("\n") else end
 
 
 def is_script(path: str, text: str) -> bool:
@@ -154,7 +163,7 @@ def _documents(path: str, text: str, stretches: Sequence[Extent]) -> Iterator[Do
 		for command in script.commands():
 			for found, inside, outer, task in launches(command, script, ()):
 				made = document_of(path, text, found, inside, outer, job)
-				yield made.with_defects(*filled_once(text, inside.words, found, task))
+				yield made.with_defects(*filled_once(text, inside.words, found, task, script))
 
 
 def launches(
@@ -170,7 +179,8 @@ def launches(
 	elif len(outer) <= MAX_OUTER:
 		for index, text in command_lines(command.words):
 			around = (*outer, *command.words[:index][:MAX_OUTER], NO_WORD)
-			inner = Script(text, script.scopes, script.exported)
+			inner = script.inside(text)
+			inner.expanded[0] += INNER
 			if task is None and by_srun(command.words[:index]):
 				task = frozenset(spot for char, spot in zip(*text, strict=False) if char != HOLE)
 			for inside in inner.commands():
@@ -251,7 +261,9 @@ def by_srun(words: Sequence[Token]) -> bool:
 	return any(_base(word.text.chars) == "srun" for word in words)
 
 
-def filled_once(text: str, words: Sequence[Token], found: Found, task: Spots | None) -> Iterator[Defect]:
+def filled_once(
+	text: str, words: Sequence[Token], found: Found, task: Spots | None, script: Script
+) -> Iterator[Defect]:
 	"""Ranks that the shell fills in before srun starts the tasks, so that they are the same in each."""
 	if task is None and not by_srun(words[: found.first]):
 		return
@@ -260,7 +272,7 @@ def filled_once(text: str, words: Sequence[Token], found: Found, task: Spots | N
 		flag, mark, _ = word.text.chars.partition("=")
 		for char, spot in zip(*word.text, strict=False) if OF_A_TASK.fullmatch(flag if mark else before) else ():
 			named = PER_TASK.match(text, spot) if char == HOLE and spot not in (task or ()) else None
-			if named and not re.search(rf"(?<![\w$]){named[1]}(?:=| in\b)", text):
+			if named and not script.sets[named[1]] and not any(named[1] in scope.names for scope in script.scopes):
 				yield Defect("filled-once", Extent(*named.span()), named[0])
 		before = flag
 

@@ -1,8 +1,8 @@
 """The words of a shell script, without running it: bash's own lexical rules, in linear time.
 
 Every character carries where it comes from, so that a word that a variable put into a command still has a place.
-A character that only the shell can fill in is HOLE; an array is its items, with ITEM behind each. Source: the Bash
-reference manual, "Shell Operation".
+A character that only the shell can fill in is HOLE; an array is ITEM, and its items with ITEM behind each. Source: the
+Bash reference manual, "Shell Operation".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PLACEHOLDER = re.compile(r"<[A-Za-z][\w .-]{0,80}>|\{[A-Za-z_][\w.-]{0,80}\}")  
 OPERATOR = re.compile(r"\r\n|\n|\r|;;&|;;|;&|;|&&|\|\||\|&|\||&(?!>)|\(|\)")
 REDIRECTION = re.compile(r"(?:\d+|\{\w+\})?(?:&>>?|<<<|<<-?|<>|>>|>\||[<>]&?)")
 NAME = re.compile(r"[A-Za-z_]\w*")
-ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[[^\]\n]*\])?\+?=")
+ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[[^\]\n]{0,200}\])?\+?=")
 CONTINUED = re.compile(r"\\(?:\r\n|\n|\r)")
 GOES_ON = re.compile(r"(?:\s|#[^\r\n]*[\r\n])*-")
 COMMENT = re.compile(r"#[^\r\n]*")
@@ -195,6 +195,8 @@ class Lexer:
 		if any(word.kind != "word" for word in words):
 			builder.hole(self.spots[start])
 			words = []
+		else:
+			builder.add(Text(ITEM, (self.spots[start],)))
 		for _, text, extent, _ in words:
 			builder.add(Text(text.chars + ITEM, (*text.spots, extent.end)))
 
@@ -298,7 +300,7 @@ class Lexer:
 		value = self.lookup(found[1]) if found else None
 		if found is None or value is None:
 			builder.hole(self.spots[here])
-		elif found[2] == "[@]" and quoted and builder.split and value.chars[-1:] in ("", ITEM):
+		elif found[2] == "[@]" and quoted and builder.split and value.chars.startswith(ITEM):
 			builder.add_items(value)
 		elif quoted or not builder.split:
 			builder.add(as_one(value, found[2]))
@@ -308,8 +310,10 @@ class Lexer:
 
 def as_one(value: Text, all_items: str | None) -> Text:
 	"""An array as one text: its items with blanks between them, or the first one."""
-	chars = value.chars.removesuffix(ITEM).replace(ITEM, " ") if all_items else value.chars.partition(ITEM)[0]
-	return Text(chars, value.spots[: len(chars)])
+	if not value.chars.startswith(ITEM):
+		return value
+	chars = value.chars[1:].removesuffix(ITEM).replace(ITEM, " ") if all_items else value.chars.split(ITEM)[1]
+	return Text(chars, value.spots[1 : len(chars) + 1])
 
 
 class _Builder:
@@ -341,9 +345,9 @@ class _Builder:
 		self.parted = True
 
 	def add_items(self, value: Text) -> None:
-		self.parted, self.gone = True, not value.chars
-		for found in re.finditer(f"([^{ITEM}]*){ITEM}", value.chars):
-			if found.start():
+		self.parted, self.gone = True, value.chars == ITEM
+		for found in re.compile(f"([^{ITEM}]*){ITEM}").finditer(value.chars, 1):
+			if found.start() > 1:
 				self._finish()
 			self.add(Text(found[1], value.spots[slice(*found.span(1))]))
 

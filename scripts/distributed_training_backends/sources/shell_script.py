@@ -46,11 +46,6 @@ class Command(NamedTuple):
 	flaw: Token | None = None
 
 
-def array(value: Text) -> bool | None:
-	"""Tell whether a value is an array; None of nothing, which may become one."""
-	return value.chars.endswith(ITEM) if value.chars else None
-
-
 class Scope(NamedTuple):
 	"""A block of the script. Names whose value is None are open."""
 
@@ -65,8 +60,10 @@ class Script:
 		self.source = source
 		self.scopes = scopes or [Scope("script", {})]
 		self.exported: dict[str, Variable] = exported or {}
-		self.sets = Counter(re.findall(r"(?<![\w-])([A-Za-z_]\w*)\+?=", source.chars))
-		self.expanded = 0
+		self.sets = Counter(re.findall(r"(?<![\w$-])([A-Za-z_]\w*)(?:\+?=| in\b)", source.chars))
+		self.expanded = [0]  # shared with the scripts inside
+		self.functions: set[str] = set()
+		self.grouped: set[str] = set()  # names that functions set
 		self.expects = ""  # what the next word is the name of: a "variable" of a loop, a "function"
 		self.lexer = Lexer(source, self.lookup)
 
@@ -74,8 +71,14 @@ class Script:
 		found = self.find(name)
 		if found is None or found.value is UNKNOWN:
 			return None
-		self.expanded += len(found.value.chars)
-		return found.value if self.expanded <= MAX_EXPANDED else None
+		self.expanded[0] += len(found.value.chars)
+		return found.value if self.expanded[0] <= MAX_EXPANDED else None
+
+	def inside(self, source: Text, *scopes: Scope) -> "Script":
+		"""A command line that this one hands to another shell, or the commands of a `$( )`."""
+		inner = Script(source, [*self.scopes, *scopes] if scopes else self.scopes, self.exported)
+		inner.expanded = self.expanded
+		return inner
 
 	def find(self, name: str) -> Variable | None:
 		changing = False
@@ -90,9 +93,11 @@ class Script:
 		words: list[Token] = []
 		for token in self.lexer.tokens():
 			if token.kind in ("operator", "cut", "unclosed"):
-				if words:
+				if len(words) == 1 and token.text.chars == "(":
+					self.functions.add(words[0].text.chars)
+				elif words:
 					yield from self._command(words, None if token.kind == "operator" else token)
-					words = []
+				words = []
 				self._operator(token)
 			elif token.kind != "comment" and (words or not self._keyword(token)):
 				words.append(token)
@@ -104,8 +109,7 @@ class Script:
 		stretches, self.lexer.inner = self.lexer.inner, []
 		for extent in stretches:
 			if len(self.scopes) < MAX_DEPTH // 5:
-				inside = Script(self.lexer.part(*extent), [*self.scopes, Scope("shell", {})], self.exported)
-				yield from inside.commands()
+				yield from self.inside(self.lexer.part(*extent), Scope("shell", {})).commands()
 
 	def _operator(self, token: Token) -> None:
 		if token.text.chars == "(":
@@ -120,8 +124,8 @@ class Script:
 	def _leave(self) -> None:
 		if len(self.scopes) > 1:
 			gone = self.scopes.pop()
-			for name in gone.names:
-				self.scopes[-1].names[name] = None
+			self.scopes[-1].names.update(dict.fromkeys(gone.names))
+			self.grouped.update(gone.names if gone.kind == "group" else ())
 
 	def _command(self, words: list[Token], flaw: Token | None) -> Iterator[Command]:
 		if self.expects == "variable":
@@ -142,6 +146,10 @@ class Script:
 		elif name in READING:
 			for word in words[1:]:
 				self.set(word.text.chars, None)
+		elif name in self.functions and self.expanded[0] <= MAX_EXPANDED:
+			self.expanded[0] += len(self.grouped)
+			for each in self.grouped:
+				self.set(each, None)
 		yield Command(words, own, self.exported, flaw)
 
 	def _keyword(self, token: Token) -> bool:
@@ -149,6 +157,7 @@ class Script:
 		word = token.text.chars
 		if self.expects == "function":
 			self.expects = ""
+			self.functions.add(word)
 			return True
 		if token.quoted or word not in LEADING or self.expects:
 			return False
@@ -170,12 +179,16 @@ class Script:
 		text = Text(value, token.text.spots[skipped:])
 		bare = re.split(r"[\[+]", name)[0]
 		known = self.find(bare)
-		if name == f"{bare}+" and known is not None and array(known.value) in (array(text), None):
-			text = Text(known.value.chars + value, (*known.value.spots, *text.spots))
+		old, several = known.value if known else Text("", ()), value.startswith(ITEM)
+		if name == f"{bare}+" and known is not None and old.chars.startswith(ITEM) == several:
+			text = Text(old.chars + value[several:], (*old.spots, *text.spots[several:]))
 		elif name != bare:
 			text = UNKNOWN
-		self.expanded += len(text.chars)
-		if len(text.chars) > MAX_VALUE or self.expanded > 2 * MAX_EXPANDED:
+		elif old.chars.startswith(ITEM) and not several:  # the first item
+			rest = old.chars.find(ITEM, 1)
+			text = Text(f"{ITEM}{value}{old.chars[rest:]}", (token.extent.end, *text.spots, *old.spots[rest:]))
+		self.expanded[0] += len(text.chars)
+		if len(text.chars) > MAX_VALUE or self.expanded[0] > 2 * MAX_EXPANDED:
 			text = UNKNOWN
 		start = token.extent.start
 		place = Extent(min(start + skipped, token.extent.end), token.extent.end)
