@@ -27,6 +27,7 @@ from distributed_training_backends.sources.python_source import parse_python
 from distributed_training_backends.sources.yaml_source import parse_yaml
 
 CASES = yaml.safe_load(packed.unpacked(Path(__file__).parent / "cases" / "effective.yaml.gz"))
+PRECISION = "accelerator.mixed_precision"
 NAMED: dict[str, Any] = CASES["named"]
 
 
@@ -210,6 +211,39 @@ def test_a_command_runs_the_script_that_it_names(
 	options = api.Options(api.default_targets(), effective=True)
 	report = api.validate_paths(["one.sh", *given.split()], options)
 	assert report.effective is not None
-	found = [named(one, "accelerator.mixed_precision").value for one in (report.effective, *report.effective.others)]
+	found = [named(one, PRECISION).value for one in (report.effective, *report.effective.others)]
 	assert found == precisions
 	assert sum(finding.code == "XCF034" for file in report.files for finding in file.findings) == told
+
+
+NAMES_FILE = 'from transformers import TrainingArguments\nTrainingArguments("o", bf16=True, deepspeed="ds2.json")\n'
+ZERO = {
+	name: f'{{"zero_optimization": {{"stage": {stage}}}, "bf16": {{"enabled": "auto"}}}}'
+	for stage, name in ((1, "ds.json"), (3, "ds2.json"))
+}
+
+
+@table(
+	"""there, given, stage, precision
+ds.json, "", "2, unless ds2.json sets it", what ds2.json says
+ds.json ds2.json, "", 3, bf16
+ds.json ds2.json, ds.json ds2.json, 3, bf16"""
+)
+def test_the_deepspeed_file_that_a_script_names(
+	there: str, given: str, stage: Any, precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+	monkeypatch.chdir(tmp_path)
+	for name in there.split():
+		Path(name).write_text(ZERO[name])
+	Path("train.py").write_text(NAMES_FILE)
+	options = api.Options(api.default_targets(), effective=True)
+	found = api.validate_paths(["train.py", *given.split()], options, launch="accelerate launch train.py").effective
+	assert found is not None
+	assert [named(found, "deepspeed_plugin.zero_stage").value, named(found, PRECISION).value] == [stage, precision]
+
+
+def test_a_text_of_a_deepspeed_config_is_the_file_that_the_script_names() -> None:
+	texts = {"launch": "accelerate launch train.py", "python": NAMES_FILE, "deepspeed": ZERO["ds2.json"]}
+	found = api.validate_together(texts, api.Options(api.default_targets(), effective=True)).effective
+	assert found is not None
+	assert named(found, PRECISION).value == "bf16"

@@ -6,7 +6,7 @@ from os.path import dirname, exists, isdir, join
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import validate
-from .linking import Links, Reader, named_file
+from .linking import Links, Reader, files_named, named_file
 from .model import BadQueryError, Context, Kind, Report, RuleInfo, Targets
 from .resources import load_json
 from .rules import catalog
@@ -108,7 +108,9 @@ def beside(main: Sequence[Document | Unreadable], deepspeed: str | None) -> Sequ
 	"""Parse the text of a DeepSpeed file under the name that one of the others gives it."""
 	if deepspeed is None:
 		return []
-	names = (name for one in main if isinstance(one, Document) and (name := named_file(one)))
+	names = (
+		name for one in main if isinstance(one, Document) and (name := named_file(one) or next(files_named(one), ""))
+	)
 	return parsed(from_text(next(names, "<deepspeed>"), deepspeed), "deepspeed")
 
 
@@ -174,7 +176,7 @@ def judged(sources: Sequence[Document | Unreadable], options: Options, read: Rea
 	if options.effective or options.compare:
 		from . import effects
 
-		return effects.added(report, units, options)
+		return effects.added(report, units, options, links.of_scripts())
 	return report
 
 

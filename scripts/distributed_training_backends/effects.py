@@ -6,16 +6,17 @@ from contextlib import suppress
 from .flow.effective import effective, run_of, scripts_of
 from .model import FileReport, Finding, Report
 from .model_effective import Change, Comparison, Effective, Setting
+from .sources.document import Document
 from .validate import Options, Unit, judge
 
 
-def added(report: Report, units: Sequence[Unit], options: Options) -> Report:
-	now = list(runs(units, options))
+def added(report: Report, units: Sequence[Unit], options: Options, files: Sequence[Document]) -> Report:
+	now = list(runs(units, options, files))
 	first = now[0]._replace(others=tuple(now[1:])) if now and options.effective else None
 	if not now or not options.compare:
 		return report._replace(effective=first)
 	earlier = options._replace(targets=options.targets._replace(accelerate=options.compare))
-	before = {one.place: one for one in runs(units, earlier)}
+	before = {one.place: one for one in runs(units, earlier, files)}
 	was = Report(earlier.targets, tuple(judge(units, earlier)))
 	there = [(one, before[one.place]) for one in now if one.place in before]
 	several = len(now) > 1
@@ -25,18 +26,20 @@ def added(report: Report, units: Sequence[Unit], options: Options) -> Report:
 	return report._replace(effective=first, comparison=comparison)
 
 
-def runs(units: Sequence[Unit], options: Options) -> Iterator[Effective]:
+def runs(units: Sequence[Unit], options: Options, files: Sequence[Document]) -> Iterator[Effective]:
 	"""What takes effect in the run of each command, and of each config that no command reads."""
 	targets, kinds = options.targets, ("deepspeed", "environment", "trainer")
 	shared = {kind: [unit for unit in units if unit.document.kind == kind] for kind in kinds}
 	beside = [unit.document for several in shared.values() for unit in several]
-	files, given = [unit.companion for unit in shared["trainer"]], [unit.document for unit in units]
+	companions, given = [unit.companion for unit in shared["trainer"]], [unit.document for unit in units]
 	for unit in units:
 		command = unit.command or unit.document
 		if not unit.alone or command.get("launcher") not in (None, "accelerate"):
 			continue
 		scripts = scripts_of(command, given, targets.accelerate)
-		documents = reversed(dict.fromkeys((*files, unit.companion, command, unit.document, *beside, *scripts)))
+		documents = reversed(
+			dict.fromkeys((*companions, unit.companion, command, unit.document, *beside, *files, *scripts))
+		)
 		run = run_of([one for one in documents if one], targets.accelerate, options.context, targets.transformers)
 		if run is not None:
 			begin = command.value("launcher" if command.kind == "launch" else "distributed_type")

@@ -58,6 +58,11 @@ class Links:
 			self.linked.add(id(found))
 		return found
 
+	def of_scripts(self) -> list[Document]:
+		"""The DeepSpeed files that scripts name."""
+		found = [self._file(one, name) for one in self.documents for name in files_named(one)]
+		return [one for one in found if isinstance(one, Document)]
+
 	def _file(self, document: Document, name: str | None) -> Document | Unreadable | None:
 		"""Follow a DeepSpeed file's name: among those given, then from the working directory, then from the namer."""
 		for candidate in (name, join(dirname(document.path), name)) if name is not None else ():
@@ -104,6 +109,13 @@ def named_file(document: Document) -> str | None:
 		except OpenValueError:  # the shell fills it in
 			return None
 	return name if isinstance(name, str) else None
+
+
+def files_named(script: Document) -> Iterator[str]:
+	"""The DeepSpeed files that the calls of a script name."""
+	for call in script.get("calls") or () if script.kind == "python" else ():
+		named = map(call["arguments"].get, ("deepspeed", "hf_ds_config"))
+		yield from (name for name in named if type(name) is str and not name.lstrip().startswith("{"))
 
 
 def option(command: Document, name: str) -> Any:

@@ -282,8 +282,8 @@ def run_of(documents: Sequence[Document], release: str, context: Context, transf
 	if launch is None:
 		return None
 	given = variables_given([one for one in documents if one.kind in ("environment", "launch")])
-	script, deepspeed = by_kind.get("python"), by_kind.get("deepspeed")
-	readable = deepspeed if deepspeed is not None and isinstance(deepspeed.data, dict) else None
+	script, files = by_kind.get("python"), [one for one in documents if one.kind == "deepspeed"]
+	readable = [one for one in reversed(files) if isinstance(one.data, dict)]
 	trainer = trainer_of(by_kind.get("trainer"), script, nearest(transformers)) if transformers else None
 	return Run(launch, given, calls_of(script) if script is not None else {}, readable, trainer)
 
@@ -302,11 +302,8 @@ def scripts_of(command: Document | None, documents: Sequence[Document], release:
 
 def script_name(command: Document | None, release: str) -> str:
 	"""The script or module that a command runs, as a path; "" where it is not known."""
-	line = (
-		command_line(command, knowledge.nearest(release))
-		if command and command.get("launcher") == "accelerate"
-		else None
-	)
+	ours = command is not None and command.get("launcher") == "accelerate"
+	line = command_line(command, knowledge.nearest(release)) if command and ours else None
 	name = line.tokens[line.script] if line and line.script is not None else ""
 	if line and line.value("module") and isinstance(name, str):
 		name = name.replace(".", "/") + ".py"

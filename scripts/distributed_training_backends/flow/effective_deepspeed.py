@@ -3,7 +3,6 @@
 Follows `__post_init__` and `set_mixed_precision` of utils/dataclasses.py.
 """
 
-from os.path import basename
 from typing import Any
 
 from ..model_effective import Setting
@@ -32,6 +31,8 @@ def plugin(run: Run, variables: Variables, precision: Setting, processes: Settin
 	file = found.pop("hf_ds_config")
 	given = entries(run, file)
 	if given is None and file.value not in (None, "none"):
+		for name in {*MAPPED, "zero3_init_flag"} & found.keys():
+			found[name] = found[name]._replace(value=f"{found[name].value}, unless {file.value} sets it", state="open")
 		return {**found, "config.": Setting(CONFIG, f"what {file.value} says", state="open")}
 	called = "DeepSpeedPlugin" in run.calls  # by TrainingArguments, which fills the file before
 	if given is not None and called:
@@ -52,8 +53,7 @@ def plugin(run: Run, variables: Variables, precision: Setting, processes: Settin
 def entries(run: Run, file: Setting) -> Config | None:
 	"""The entries of the config that the plugin is given, by dotted path: a file that is at hand, or a mapping."""
 	found: Config = {}
-	name = basename(file.value) if isinstance(file.value, str) else None
-	document = run.deepspeed if name and run.deepspeed and basename(run.deepspeed.path) == name else None
+	document = run.file(file.value)
 
 	def walk(value: Any, pointer: tuple[str, ...]) -> None:
 		if isinstance(value, dict) and (value or not pointer):

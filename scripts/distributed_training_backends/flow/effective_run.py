@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from os.path import basename, normpath
 from typing import Any, NamedTuple
 
 from ..knowledge import accelerate as knowledge
@@ -80,7 +81,7 @@ class Run(NamedTuple):
 	launch: Launch
 	environment: Mapping[str, Setting] = {}
 	calls: Mapping[str, Call] = {}
-	deepspeed: Document | None = None
+	deepspeed: Sequence[Document] = ()
 	trainer: Trainer | None = None
 
 	@property
@@ -92,6 +93,11 @@ class Run(NamedTuple):
 
 	def table(self, section: str) -> Any:
 		return load_json("effective.json")[section]
+
+	def file(self, name: Any) -> Document | None:
+		"""The DeepSpeed file that goes by a name: of this path, or else of this name."""
+		same = [one for one in self.deepspeed if isinstance(name, str) and basename(one.path) == basename(name)]
+		return next((one for one in same if normpath(one.path) == normpath(name)), same[0] if same else None)
 
 
 def place_of(document: Document, pointer: Pointer) -> Place:

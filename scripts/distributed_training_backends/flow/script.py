@@ -180,8 +180,8 @@ def script_of(document: Document, launched: Launched, targets: Targets, context:
 	else:
 		(run,) = runs
 		script = Script(document, targets, context, run.launch, variables(run, arguments(run)))
-		named = run.launch.route == "deepspeed" and run.launch.value("deepspeed_config_file") is not None
-		script.deepspeed_file = run.deepspeed if named else None
+		named = run.launch.value("deepspeed_config_file") if run.launch.route == "deepspeed" else None
+		script.deepspeed_file = run.file(named)
 	script.trained = (document, runs) if any(run.trainer for run in runs) else None
 	return script
 
@@ -192,12 +192,11 @@ def runs_beside(document: Document, launched: Launched, targets: Targets, contex
 	more: dict[str, list[Document]] = {kind: [] for kind in ("deepspeed", "environment")}
 	for one in beside:
 		more.get(one.kind, []).append(one)
-	files = more["deepspeed"] if len(more["deepspeed"]) == 1 else ()
 	found: list[Run] = []
 	for given in starts:
 		scripts = scripts_of(given[-1], beside, targets.accelerate)
 		if document.kind != "python" or any(one is document for one in scripts):
-			documents = [*given, *more["environment"], *files, document]
+			documents = [*given, *more["environment"], *more["deepspeed"], document]
 			run = run_of(documents, targets.accelerate, context, targets.transformers)
 			found += [run] if run else []
 	return found if document.kind == "python" or len(found) == 1 else []

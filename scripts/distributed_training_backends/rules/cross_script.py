@@ -1,6 +1,6 @@
 """XCF rules about a script, or TrainingArguments, and what launches it: an Accelerate config, a command line."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..flow.effect import normal, same
@@ -25,8 +25,8 @@ PLUGINS = ("DeepSpeedPlugin", "FullyShardedDataParallelPlugin", "MegatronLMPlugi
 NUMBERED = {"sharding_strategy": "FSDP_SHARDING_STRATEGY", "backward_prefetch": "FSDP_BACKWARD_PREFETCH"}
 
 
-def there(launch: Launch, place: Place | None, file: Document | None = None) -> tuple[At, ...]:
-	documents = [launch.document, launch.command and launch.command.document, file]
+def there(launch: Launch, place: Place | None, files: Sequence[Document] = ()) -> tuple[At, ...]:
+	documents = [launch.document, launch.command and launch.command.document, *files]
 	return tuple(one.stretch(place.extent) for one in documents if one and place and one.path == place.path)[:1]
 
 
