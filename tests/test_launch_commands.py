@@ -86,7 +86,8 @@ def test_rules_say_nothing_of_a_value_that_is_open() -> None:
 def test_ranks_that_are_filled_in_before_srun(block: str) -> None:
 	line, *expected = block.replace("RUN ", f"{RUN} ").split("\n=> ")
 	for by, there in (("srun", expected), ("nohup", [])):
-		text = f"export R=$SLURM_NODEID\nC='{RUN} --machine_rank $SLURM_PROCID t.py'\n{by} {line}\n"
+		given = "export R=$SLURM_NODEID\nA=(--node_rank $SLURM_NODEID)\n"
+		text = f"{given}C='{RUN} --node_rank $SLURM_PROCID t.py'\n{by} {line}\n"
 		(file,) = api.validate_text(text, OPTIONS, "run.sh").files
 		assert [text[slice(*one.place.extent)] for one in file.findings if one.code == "LCH119"] == there
 
@@ -115,6 +116,17 @@ def test_a_carriage_return_that_bash_takes_for_a_part_of_a_command(text: str, to
 def findings(text: str, **files: str) -> set[tuple[str, str]]:
 	report = api.validate_text(text, OPTIONS, "run.sh", files)
 	return {(file.path, one.code) for file in report.files for one in file.findings if one.severity.value != "info"}
+
+
+@table(r"""text, code, advice
+A=1 RUN --num_proces 2 t.py, LCH100, '--num_processes?'
+RUN --tpu --tpu_use_cluster t.py, LCH100, "--tpu_cluster?"
+RUN --cpu --num_processes 2 t.py, LCH024, mpirun
+"A=(\n--cpu\nB=(\nRUN t.py\n", LCH107, bracket""")
+def test_advice(text: str, code: str, advice: str) -> None:
+	(file,) = api.validate_text(text.replace("RUN", RUN), OPTIONS, "run.sh").files
+	(found,) = (one for one in file.findings if one.severity.value != "info")
+	assert (found.code, advice in found.message) == (code, True)
 
 
 def test_the_config_that_a_command_names_is_judged_with_it() -> None:

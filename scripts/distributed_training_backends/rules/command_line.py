@@ -48,6 +48,8 @@ def instead_of(flag: str, release: str) -> tuple[str, str]:
 		return f"; hyphens are taken since 0.28.0, write --{name}", f"--{name}"
 	if ours := load_json("launchers.json")["instead"]["accelerate"].get(name):
 		return f", which another launcher has; use {ours}", ""
+	if (known := knowledge.for_release(release).options.get(name)) and known.flags:
+		return did_you_mean(known.flags[0]), known.flags[0]
 	if spans := knowledge.spans("options", name):
 		first, last = spans[0][0], spans[-1][1]
 		newer = bool(first) and parse(first) > parse(release)
@@ -184,13 +186,13 @@ def command_is_cut(command: CommandLine) -> Hits:
 
 @rule("LCH107", error="*")
 def unclosed_quote(command: CommandLine) -> Hits:
-	"""A quotation mark that is never closed: the shell refuses the script.
+	"""A quotation mark, or the bracket of an array, that is never closed: the shell refuses the script.
 
 	"unexpected EOF while looking for matching", says bash. Source: the Bash reference manual, "Quoting".
 	"""
 	for defect in command.document.defects:
 		if defect.name == "unclosed-quote":
-			text = "the quotation mark in this word is never closed, and the shell refuses the command; close it"
+			text = "a quote or bracket of this word is never closed, and the shell refuses the script; close it"
 			yield Hit(command.document.stretch(defect.extent), text)
 
 

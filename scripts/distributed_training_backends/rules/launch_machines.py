@@ -90,7 +90,8 @@ def one_process_only(simple: Launch) -> Hits:
 	cpu = simple.distributed_type == "MULTI_CPU"
 	kind = shown(simple.distributed_type)
 	text = f"distributed_type {kind} starts one process, and num_processes {world} has no effect"
-	hint = "give mpirun_config, or launch under mpirun" if cpu else "write MULTI_GPU for several GPUs"
+	several_gpus, mpi = "write MULTI_GPU for several GPUs", "give mpirun_config (--mpirun_hostfile), or use mpirun"
+	hint = mpi if cpu or simple.value("use_cpu") else several_gpus
 	yield Hit(simple.at("num_processes"), f"{text}; {hint}", severity=Severity.INFO if cpu else None)
 
 

@@ -113,7 +113,7 @@ SHELLS = ("-c", "-lc", "-ic", "-ec", "-xc", "-exc", "-euxc", "-cx", "-ce")
 SBATCH = re.compile(r"^#SBATCH[ \t]+(?:--([\w-]+)|-([NncG]))(?:[ \t]*=?[ \t]*)([^\s#]*)", re.MULTILINE)
 SHORT = {"N": "nodes", "n": "ntasks", "c": "cpus-per-task", "G": "gpus"}
 FLAWS = {"cut": "cut-by-comment", "unclosed": "unclosed-quote", "blank": "blank-after-continuation"}
-PER_TASK = re.compile(r"(?:\$[{(]?|`)(SLURM_(?:PROC|NODE|LOCAL)ID|SLURMD_NODENAME|hostname)\b[})`]?")
+PER_TASK = re.compile(r"(?:\$([{(])?|`)(SLURM_(?:PROC|NODE|LOCAL)ID|SLURMD_NODENAME|hostname)\b(?(1)[})]?|`?)")
 OF_A_TASK = re.compile(r"--[\w-]*rank|--local[_-]addr")
 Spots = frozenset[int]
 Job = dict[str, tuple[Word, Word]]
@@ -272,7 +272,7 @@ def filled_once(
 		flag, mark, _ = word.text.chars.partition("=")
 		for char, spot in zip(*word.text, strict=False) if OF_A_TASK.fullmatch(flag if mark else before) else ():
 			named = PER_TASK.match(text, spot) if char == HOLE and spot not in (task or ()) else None
-			if named and not script.sets[named[1]] and not any(named[1] in scope.names for scope in script.scopes):
+			if named and not script.sets[named[2]] and not any(named[2] in scope.names for scope in script.scopes):
 				yield Defect("filled-once", Extent(*named.span()), named[0])
 		before = flag
 

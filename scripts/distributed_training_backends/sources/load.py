@@ -63,9 +63,9 @@ def is_script(raw: Raw) -> bool:
 def _shell(raw: Raw, kind: Kind | None) -> list[Document | Unreadable]:
 	from .command import launch_documents, looks_like_environment, parse_environment
 
-	if kind == "environment" or (kind is None and looks_like_environment(raw.text)):
-		return [parse_environment(raw.path, raw.text)]
 	commands = launch_documents(raw.path, raw.text)
+	if kind == "environment" or (not kind and not commands and looks_like_environment(raw.text)):
+		return [parse_environment(raw.path, raw.text)]
 	if kind == "launch":
 		return [*commands]
 	try:

@@ -24,6 +24,7 @@ ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[[^\]\n]{0,200}\])?\+?=")
 CONTINUED = re.compile(r"\\(?:\r\n|\n|\r)")
 GOES_ON = re.compile(r"(?:\s|#[^\r\n]*[\r\n])*-")
 COMMENT = re.compile(r"#[^\r\n]*")
+REST = re.compile(r"[^\r\n]*")
 VARIABLE = re.compile(r"([A-Za-z_]\w*)(\[[@*]\])?")
 OPENERS = {"(": ")", "{": "}"}
 GLOB = "*?["
@@ -44,8 +45,8 @@ class Text(NamedTuple):
 class Token(NamedTuple):
 	"""A word (`kind` "word"), an assignment, an operator, a comment, or a flaw.
 
-	Flaws: "unclosed" a quote, "blank" an escaped blank in the place of a continued line, "cut" a comment that ends a
-	continued command although options follow."""
+	Flaws: "unclosed" a quote or an array, "blank" an escaped blank in the place of a continued line, "cut" a comment
+	that ends a continued command although options follow."""
 
 	kind: str
 	text: Text
@@ -62,7 +63,7 @@ class Lexer:
 	def __init__(self, source: Text, lookup: Lookup, in_array: bool = False) -> None:
 		self.chars, self.spots = source.chars, source.spots
 		self.lookup, self.in_array = lookup, in_array
-		self.position = 0
+		self.position, self.torn = 0, False
 		self.heredocs: list[tuple[str, bool]] = []
 		self.inner: list[Extent] = []  # the commands inside `$( )`, to be read on their own
 
@@ -176,7 +177,6 @@ class Lexer:
 		builder = _Builder(split=assigned is None)
 		if assigned and self.chars.startswith("(", assigned.end()):
 			builder.add(self.part(start, assigned.end()))
-			self.position = self.closing(assigned.end())
 			self._items(builder, assigned.end())
 		while self.position < len(self.chars) and (self._in_word() or PLACEHOLDER.match(self.chars, self.position)):
 			self._piece(builder)
@@ -189,7 +189,14 @@ class Lexer:
 			yield Token("unclosed", self.part(start, start + 1), self.place(start, start + 1))
 
 	def _items(self, builder: _Builder, start: int) -> None:
-		"""Put the items of an array in brackets, or a hole for what is none."""
+		"""Put the items of an array in brackets, or a hole for what is none; unclosed it ends with its line."""
+		end = len(self.chars) if self.torn else self.closing(start)
+		if self.torn or self.chars[end - 1] != ")":
+			self.position, self.torn, builder.unclosed = start, True, True
+			self.position = self._end_of(REST)
+			builder.hole(self.spots[start])
+			return
+		self.position = end
 		items = list(Lexer(self.part(start + 1, self.position - 1), self.lookup, in_array=True).tokens())
 		words = [item for item in items if item.kind != "comment" and item.text.chars != "\n"]
 		if any(word.kind != "word" for word in words):

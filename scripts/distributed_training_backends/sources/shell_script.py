@@ -37,7 +37,7 @@ class Command(NamedTuple):
 	"""A simple command: its words without what leads it, the variables set for it alone, and those exported by then
 	(the same mapping for all commands, which changes as the walk goes on).
 
-	`flaw` is the comment that cuts off a continued command, or a quote that is never closed.
+	`flaw` is the comment that cuts off a continued command, or what is never closed.
 	"""
 
 	words: list[Token]
@@ -66,6 +66,7 @@ class Script:
 		self.grouped: set[str] = set()  # names that functions set
 		self.expects = ""  # what the next word is the name of: a "variable" of a loop, a "function"
 		self.lexer = Lexer(source, self.lookup)
+		self.flaw: Token | None = None  # what is never closed
 
 	def lookup(self, name: str) -> Text | None:
 		found = self.find(name)
@@ -93,10 +94,11 @@ class Script:
 		words: list[Token] = []
 		for token in self.lexer.tokens():
 			if token.kind in ("operator", "cut", "unclosed"):
+				self.flaw = self.flaw or (token if token.kind == "unclosed" else None)
 				if len(words) == 1 and token.text.chars == "(":
 					self.functions.add(words[0].text.chars)
 				elif words:
-					yield from self._command(words, None if token.kind == "operator" else token)
+					yield from self._command(words, token if token.kind == "cut" else None)
 				words = []
 				self._operator(token)
 			elif token.kind != "comment" and (words or not self._keyword(token)):
@@ -150,7 +152,7 @@ class Script:
 			self.expanded[0] += len(self.grouped)
 			for each in self.grouped:
 				self.set(each, None)
-		yield Command(words, own, self.exported, flaw)
+		yield Command(words, own, self.exported, flaw or self.flaw)
 
 	def _keyword(self, token: Token) -> bool:
 		"""Take a word that begins, or ends, a block; what follows it is the command."""
