@@ -155,7 +155,7 @@ def test_what_a_script_hands_over(handed: str, name: str, value: Any, state: str
 def test_a_script_with_a_trainer(script: str, name: str, value: Any, state: str) -> None:
 	names = "from accelerate import *\nfrom transformers import HfArgumentParser, Trainer, TrainingArguments\n"
 	names += "from trl import SFTConfig\n"
-	text = f"{names}class Own(TrainingArguments): pass\n{script}"
+	text = f"{names}class Own(TrainingArguments): pass\nclass Mine(Trainer): pass\n{script}"
 	launched = parse_yaml("c.yaml", config("FSDP", "mixed_precision: bf16"), "accelerate")
 	setting = named(of_documents([launched, parse_python("s.py", text)]), name)
 	assert (setting.value, setting.state) == (value, state)
@@ -243,7 +243,7 @@ def test_the_deepspeed_file_that_a_script_names(
 
 
 def test_a_text_of_a_deepspeed_config_is_the_file_that_the_script_names() -> None:
-	texts = {"launch": "accelerate launch train.py", "python": NAMES_FILE, "deepspeed": ZERO["ds2.json"]}
+	texts: Any = {"launch": "accelerate launch train.py", "python": NAMES_FILE, "deepspeed": ZERO["ds2.json"]}
 	found = api.validate_together(texts, api.Options(api.default_targets(), effective=True)).effective
 	assert found is not None
 	assert named(found, PRECISION).value == "bf16"

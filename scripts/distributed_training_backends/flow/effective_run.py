@@ -40,7 +40,8 @@ class Call(NamedTuple):
 class Trainer(NamedTuple):
 	"""TrainingArguments: those `given`, and those that are not known (`open`; None: all the others).
 
-	`by` is who makes them, `calls` what is handed to them; entries of mappings go by their dotted names.
+	`by` is who makes them, `calls` what is handed to them; entries of mappings go by their dotted names. `idle` are
+	those of a script that has its own `Accelerator` and no Trainer: only their variables count.
 	"""
 
 	release: str
@@ -48,6 +49,7 @@ class Trainer(NamedTuple):
 	by: Setting
 	open: frozenset[str] | None = frozenset()
 	calls: Mapping[str, Call] = {}
+	idle: bool = False
 
 	def of(self, name: str) -> Setting:
 		if name in self.given:

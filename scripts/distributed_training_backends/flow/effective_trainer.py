@@ -37,6 +37,13 @@ FILLS: Mapping[str, Any] = {"only": itemgetter(0), "any": any, "list": list, "pr
 
 def trainer_of(file: Document | None, script: Document | None, release: str) -> Trainer | None:
 	"""The arguments of the run's Trainer: of a call, or a file; all of them open where a script parses them."""
+	found, names = arguments_of(file, script, release), {one["name"] for one in (script and script.get("calls")) or ()}
+	makers = (script and script.get("trainers")) or ()
+	idle = "Accelerator" in names and not any(one["name"].endswith("Trainer") for one in makers)
+	return found and found._replace(idle=idle)
+
+
+def arguments_of(file: Document | None, script: Document | None, release: str) -> Trainer | None:
 	calls, makers = (script.get("calls") or [], script.get("trainers") or []) if script else ([], [])
 	handed = {one["args"].call for one in makers if isinstance(one["args"], Made)}
 	handed = handed or {place for place, call in enumerate(calls) if call.get("module", "accelerate") != "accelerate"}
@@ -91,10 +98,10 @@ def trained(run: Run, variables: dict[str, Setting]) -> tuple[Run, dict[str, Set
 			left[name] = one._replace(name=target, losers=beaten, reader=reader)
 		elif owner == "without":
 			left.pop(name, None)
-		else:
+		elif not trainer.idle:
 			call = calls.get(owner) or Call(owner, {}, trainer.by.place)
 			calls[owner] = call._replace(arguments={**call.arguments, name: one})
-	return run._replace(calls=calls), left
+	return run._replace(trainer=None) if trainer.idle else run._replace(calls=calls), left
 
 
 def writes(trainer: Trainer, variables: Mapping[str, Setting]) -> Iterator[tuple[str, Setting]]:

@@ -182,7 +182,8 @@ def script_of(document: Document, launched: Launched, targets: Targets, context:
 		script = Script(document, targets, context, run.launch, variables(run, arguments(run)))
 		named = run.launch.value("deepspeed_config_file") if run.launch.route == "deepspeed" else None
 		script.deepspeed_file = run.file(named)
-	script.trained = (document, runs) if any(run.trainer for run in runs) else None
+	with_trainer = [run for run in runs if run.trainer and not run.trainer.idle]
+	script.trained = (document, with_trainer) if with_trainer else None
 	return script
 
 

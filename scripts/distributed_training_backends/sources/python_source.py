@@ -180,15 +180,20 @@ class _Reader:
 
 	def _trainers(self) -> Iterator[dict[str, Any]]:
 		"""Who takes TrainingArguments: a Trainer, or what parses them; `args` is None where it gets none."""
-		calls = [(one.node, one.scope) for one in self.walk.calls if isinstance(one.node, ast.Call)]
-		named = [(node, scope, dotted_name(node.func, scope)) for node, scope in calls]
-		found = [one for one in named if re.fullmatch(rf"({_ROOTS})\.(.*\.)?({TRAINER})", one[2])]
-		for place, (node, scope, dotted) in enumerate(found):
+		place = 0
+		for node, scope, _ in self.walk.calls:
+			function = node.func if isinstance(node, ast.Call) else node
+			dotted = dotted_name(function, scope)
+			root, name = dotted.partition(".")[0], dotted.rpartition(".")[2] or getattr(function, "id", "")
+			if not isinstance(node, ast.Call) or not re.fullmatch(TRAINER, name):
+				continue
 			given = [one.value for one in node.keywords if one.arg in ("args", None)] or node.args[1:2]
 			args = self.values.value(given[0], scope, ()) if given else None
-			self.values.note(("trainers", place), node, self.extent(node.func))
-			root, name = dotted.partition(".")[0], dotted.rpartition(".")[2]
-			yield {"name": name, "module": root, "args": OPEN if name.endswith("Parser") else args}
+			taken = isinstance(args, Made) and (TRAINING.fullmatch(args.name) or args.name in self.relatives)
+			if taken or re.fullmatch(_ROOTS, root):
+				self.values.note(("trainers", place), node, self.extent(function))
+				place += 1
+				yield {"name": name, "module": root, "args": OPEN if name.endswith("Parser") else args}
 
 	def _members(self) -> Iterator[dict[str, Any]]:
 		place = 0
