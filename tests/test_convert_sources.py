@@ -1,5 +1,6 @@
 """Conversions of launch commands, shell scripts and plugin objects."""
 
+import json
 import shlex
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 import yaml
 from tests.oracle.commands import parsed
 from tests.tables import table
-from tests.test_convert import FSDP1, ZERO3, convert, fsdp1, said, words_of
+from tests.test_convert import FSDP1, ZERO3, call_of, convert, fsdp1, said, words_of
 
 from distributed_training_backends import api
 from distributed_training_backends.convert.launch import to_config
@@ -166,6 +167,29 @@ def test_the_number_of_processes_is_taken_from_the_caller(kind: Any, text: str, 
 	made = yaml.safe_load(report.text)
 	assert (made["num_processes"], made["distributed_type"]) == (count, distributed)
 	assert said(report).keys().isdisjoint({"num_processes", "distributed_type"})
+
+
+@table(
+	"""given, plugin
+{deepspeed: ds.json, max_grad_norm: 0.5}, {hf_ds_config: ds.json, gradient_clipping: 0.5}
+{deepspeed: DEEPSPEED, max_grad_norm: 0.5}, {zero_stage: 3, offload_optimizer_device: cpu, gradient_clipping: 0.5}
+{}, {}""",
+	DEEPSPEED=DEEPSPEED,
+)
+def test_code_has_no_trainer(given: dict[str, Any], plugin: dict[str, Any]) -> None:
+	given = {"fp16": True, "gradient_accumulation_steps": 8, "lr_scheduler_type": "cosine", **given}
+	report = convert(yaml.safe_dump(given), "python", kind="trainer", deepspeed=json.dumps(DEEPSPEED))
+	wanted = {"mixed_precision": "fp16", "gradient_accumulation_steps": 8}
+	assert call_of(report.text, "Accelerator") == wanted
+	assert not plugin or call_of(report.text, "DeepSpeedPlugin") == plugin
+	assert "this code has no Trainer" in {note.setting: note.message for note in report.notes}["lr_scheduler_type"]
+
+
+# TorchDynamoPlugin read USE_DYNAMIC as False where the variable is absent, before 1.7.0
+@pytest.mark.parametrize(("release", "status"), [("1.15.0", "changed"), ("1.6.0", None)])
+def test_the_launcher_says_more_of_compiling_than_torchrun(release: str, status: str | None) -> None:
+	report = convert("torch_compile: true", "accelerate", release, kind="trainer")
+	assert said(report).get("dynamo_use_dynamic") == status
 
 
 IMPORTS = "from trl import SFTConfig\nfrom accelerate import Accelerator\n"

@@ -26,6 +26,7 @@ UNKNOWN = "only the script knows it: write it down"
 Where = Callable[[str], At]
 HANDLERS, STEPS = "kwargs_handlers", "gradient_accumulation_steps"
 DEEPSPEED_FILE = "ds_config.json"
+NO_KEYS = "no key sets them, and the Trainer still reads them; those that the config says now may go"
 COUNT = Note("open", "num_processes", "nothing here says how many: write it, or give it at launch")
 BASE, RESHARD = "TrainingArguments", "reshard_after_forward"
 FSDP_PLUGIN = "FullyShardedDataParallelPlugin"
@@ -121,7 +122,12 @@ class Reader:
 			if option not in defaults or option in self.options or name not in unset or not unset[name].known:
 				continue
 			given, otherwise = defaults[option], unset[name].otherwise
-			if None not in (given, otherwise) and not same(given, otherwise) and applies(row, name, both, version):
+			if given is None or not applies(row, name, both, version):
+				continue
+			if otherwise is None:
+				told = f"{given}, as accelerate launch sets it; it was None if torchrun started the script"
+				self.note("changed", option, told, at)
+			elif not same(given, otherwise):
 				self.note("added", option, f"{otherwise}, as the class takes it; the launcher takes {given}", at)
 				yield option, otherwise
 
@@ -154,18 +160,25 @@ def spelled(row: Row, name: str, value: Any) -> Any:
 
 
 class Hub(NamedTuple):
-	"""The config that a source comes to, what is said about it, and the DeepSpeed config that stands in the source."""
+	"""The config that a source comes to, what is said about it, and the DeepSpeed config that stands in the source.
+
+	`own` is what Accelerator takes in code besides, where the source is the Trainer's; None if it is another one.
+	"""
 
 	document: Document
 	notes: tuple[Note, ...] = ()
 	companion: Document | None = None
+	own: Mapping[str, Any] | None = None
 
 
-def hub_of(document: Document, fsdp: Document | None, targets: Targets) -> Hub:
-	"""What a script or a file of the Trainer comes to; `fsdp` is the file that its `fsdp_config` may name."""
+def hub_of(document: Document, fsdp: Document | None, targets: Targets, code: bool) -> Hub:
+	"""What a script or a file of the Trainer comes to; `fsdp` is the file that its `fsdp_config` may name.
+
+	Where it becomes `code`, there is no Trainer any more.
+	"""
 	if document.kind != "python":
 		own = {"fsdp": True, "fsdp_config": document.data} if document.kind == "fsdp" else document.data
-		return Arguments(targets, own, document.key).hub(document, fsdp)
+		return Arguments(targets, own, document.key, code).hub(document, fsdp)
 	script = Script(document, targets, Context())
 	calls = [call for call in script.calls if call.module != "accelerate"]
 	runs = calls + [call for call in script.of("Accelerator") if call.given or not calls]
@@ -177,7 +190,7 @@ def hub_of(document: Document, fsdp: Document | None, targets: Targets) -> Hub:
 	if not calls:
 		reader = Reader(script.release, script)
 		return Hub(*reader.config(document, reader.read(call)))
-	made = Arguments(targets, call.given, call.at, script)
+	made = Arguments(targets, call.given, call.at, code, script)
 	if call.name != BASE and not {*PRECISIONS} & call.given.keys():
 		made.note("open", "mixed_precision", f"{call.name} may have a default of its own", call.at)
 	if call.open:
@@ -190,8 +203,11 @@ def hub_of(document: Document, fsdp: Document | None, targets: Targets) -> Hub:
 class Arguments(Reader):
 	"""Takes in what decides about the run; what is `left` stays in the arguments."""
 
-	def __init__(self, targets: Targets, given: Mapping[str, Any], at: Where, script: Script | None = None) -> None:
+	def __init__(
+		self, targets: Targets, given: Mapping[str, Any], at: Where, code: bool, script: Script | None = None
+	) -> None:
 		super().__init__(targets.accelerate, script)
+		self.code = code
 		self.trainer, self.at, self.left = transformers.for_release(targets.transformers), at, dict(given)
 
 	def get(self, name: str, decisive: bool = False) -> Any:
@@ -209,6 +225,7 @@ class Arguments(Reader):
 	def hub(self, document: Document, file: Document | None) -> Hub:
 		fsdp, deepspeed = self.get("fsdp", decisive=True), self.get("deepspeed", decisive=True)
 		precision = next((name for name in PRECISIONS[::-1] if self.get(name)), None)
+		own = {"mixed_precision": precision, STEPS: self.get(STEPS)} if self.code else {}
 		cpu, config, companion = self.get("use_cpu") or self.get("no_cuda"), self.fsdp_config(file), None
 		kind = "DEEPSPEED" if deepspeed else "FSDP" if fsdp else "NO" if cpu else "MULTI_GPU"
 		self.options |= {"use_cpu": True} if cpu else {}
@@ -227,10 +244,12 @@ class Arguments(Reader):
 		if (parallel := self.made_by(self.left.get("parallelism_config"))) is not None:
 			del self.left["parallelism_config"]
 			self.made(of_argument("parallelism_config"), parallel)
-		if names := ", ".join(sorted(map(str, self.left))):
-			told = "no key sets them, and the Trainer still reads them; those that the config says now may go"
-			self.notes.append(Note("open", names, told))
-		return Hub(*self.config(document, kind), companion)
+		names, told = ", ".join(sorted(map(str, self.left))), NO_KEYS
+		if self.code:
+			clips = "" if deepspeed else ", and clip at max_grad_norm (1.0 by default)"
+			names, told = names or "Trainer", f"this code has no Trainer: the loop has to do what it did{clips}"
+		self.notes += [Note("open", names, told)] if names else []
+		return Hub(*self.config(document, kind), companion, {name: one for name, one in own.items() if one})
 
 	def made_of(self, argument: str, fields: Mapping[str, Any]) -> None:
 		row = of_argument(argument)
@@ -286,7 +305,9 @@ class Arguments(Reader):
 		"""Take in a DeepSpeed config; give it as a document where only a file can hold it."""
 		if isinstance(config, str):
 			self.options["deepspeed_config_file"] = config
-			if precision:
+			if self.code:
+				self.options |= {"gradient_clipping": clip} if (clip := self.get("max_grad_norm")) is not None else {}
+			elif precision:
 				told = f"refused in a config beside a DeepSpeed file: keep {precision} an argument, or write it there"
 				self.note("open", "mixed_precision", told, self.at)
 			return None

@@ -91,6 +91,7 @@ class Code:
 			given["cpu"] = True
 		if run.route == "deepspeed" and isinstance(steps, int) and steps != 1:
 			given["gradient_accumulation_steps"] = steps  # the launcher tells Accelerator too
+		given |= run.own or {}
 		plugins, known = dict(self.plugins()), parameters("Accelerator", run.release)
 		given |= {name: value for name, value in plugins.items() if name in known}
 		imports = [f"from accelerate.utils import {', '.join(sorted(self.names))}"] if self.names else []

@@ -78,10 +78,10 @@ def convert(
 	main, targets = given.main, options.targets
 	if main.kind == to == "trainer":
 		raise BadConversionError(f"{main.path} is a file of TrainingArguments already")
-	hub, notes, inner = hub_of(given, options)
+	hub, notes, inner, own = hub_of(given, options, to == "python")
 	script = script or (script_in(main, targets.accelerate) if main.kind == "launch" else "")
 	companion = main if main.kind == "deepspeed" else inner or find(hub)
-	run = Run(hub, companion, targets, options.context, script or SCRIPT)
+	run = Run(hub, companion, targets, options.context, script or SCRIPT, own)
 	text, in_place = TO[to](run), to in IN_PLACE
 	made = run.notes if hub is main else [note._replace(line=None) for note in run.notes]
 	report = ConvertReport(
@@ -99,7 +99,7 @@ def convert(
 	return report, run.latest if report.same_format else None
 
 
-def hub_of(given: Given, options: Options) -> Hub:
+def hub_of(given: Given, options: Options, code: bool) -> Hub:
 	main = given.main
 	if main.kind == "accelerate":
 		return Hub(main if not main.begin else reread(main, written(main.data, "yaml")))
@@ -109,7 +109,7 @@ def hub_of(given: Given, options: Options) -> Hub:
 	elif main.kind == "launch":
 		hub = Hub(*to_config(main, given.config, options.targets.accelerate, options.context))
 	else:
-		hub = of_script(main, given.fsdp, options.targets)
+		hub = of_script(main, given.fsdp, options.targets, code)
 	return counted(hub, options.context)
 
 

@@ -168,10 +168,16 @@ class Run(Draft):
 	"""The config of one run on its way to another spelling. What is asked about it is about its first text."""
 
 	def __init__(
-		self, document: Document, companion: Document | None, targets: Targets, context: Context, script: str
+		self,
+		document: Document,
+		companion: Document | None,
+		targets: Targets,
+		context: Context,
+		script: str,
+		own: Mapping[str, Any] | None = None,
 	) -> None:
 		super().__init__(document)
-		self.companion, self.targets, self.script = companion, targets, script
+		self.companion, self.targets, self.script, self.own = companion, targets, script, own
 		self.release = targets.accelerate
 		self.known = knowledge.for_release(self.release)
 		for block in BLOCKS:
