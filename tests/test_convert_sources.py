@@ -119,6 +119,7 @@ DEEPSPEED = {**AUTO, "bf16": {"enabled": "auto"}, "zero_optimization": ZERO}
 @table(
 	"""release, arguments, block
 5.24.0, {fsdp: true}, {version: 2, reshard_after_forward: true, state_dict_type: FULL_STATE_DICT}
+5.24.0, {fsdp: 3, fsdp_config: {version: 1.5}}, {version: 1}
 5.24.0, {fsdp: shard_grad_op}, {reshard_after_forward: false, auto_wrap_policy: TRANSFORMER_BASED_WRAP}
 5.24.0, {fsdp: true, fsdp_config: {fsdp_version: 1}}, {sharding_strategy: FULL_SHARD, use_orig_params: true}
 5.9.0, {fsdp: [shard_grad_op, offload]}, {version: 1, sharding_strategy: FULL_SHARD, offload_params: true}
@@ -155,6 +156,7 @@ def test_deepspeed_of_the_trainer(zero: dict[str, Any], block: dict[str, Any], c
 	"""kind, text, count, distributed
 trainer, "bf16: true", 8, MULTI_GPU
 trainer, "bf16: true", 1, "NO"
+trainer, "fsdp_config: [version]", 8, MULTI_GPU
 python, "from accelerate import *; Accelerator(deepspeed_plugin=DeepSpeedPlugin())", 8, DEEPSPEED
 launch, accelerate launch t.py, 8, MULTI_GPU
 launch, accelerate launch --cpu t.py, 1, "NO"

@@ -255,6 +255,12 @@ def test_inline_deepspeed_is_judged_and_mended_where_it_stands() -> None:
 	assert splice(text, found.fix.edits) == text.replace("stag:", "stage:")
 
 
+def test_keys_that_are_no_text_are_unknown() -> None:
+	block = "{train_micro_batch_size_per_gpu: auto, zero_optimization: {stage: 2, on: 1}, 3: {x: 1}}"
+	found = judged(f"output_dir: o\ndeepspeed: {block}\n", "trainer")
+	assert {one.severity.value for one in found if one.code == "DSP004"} == {"error", "warning"}
+
+
 @pytest.mark.parametrize(("text", "column"), [("'{\"stag\": true}'", 23), ('"{\\"stag\\": true}"', 21)])
 def test_a_mapping_may_be_a_text(text: str, column: int) -> None:
 	(found,) = judged(f"output_dir: o\naccelerator_config: {text}\n", "trainer")
@@ -263,12 +269,16 @@ def test_a_mapping_may_be_a_text(text: str, column: int) -> None:
 
 
 # 5.24.0: an empty value is none, anything else is opened as a file
-@table("""value, refused
+@table(
+	"""value, refused
 no, no
 [], no
 yes, yes
 [1], yes
 5, yes
-ds.json, no""")
+DEEP, yes
+ds.json, no""",
+	DEEP='{"a":' * 3000 + "1" + "}" * 3000,
+)
 def test_deepspeed_argument_is_a_mapping_or_a_path(value: object, refused: bool) -> None:
 	assert (codes({"output_dir": "o", "deepspeed": value}, kind="trainer") == {"TRN020"}) is refused

@@ -218,7 +218,7 @@ class Arguments(Reader):
 			self.note("open", name, UNKNOWN, self.at)
 			return None
 		if isinstance(value, str) and value.lstrip().startswith("{"):
-			with suppress(ValueError):
+			with suppress(ValueError, RecursionError):
 				return json.loads(value)
 		return value
 
@@ -259,10 +259,10 @@ class Arguments(Reader):
 	def fsdp_config(self, file: Document | None) -> dict[str, Any]:
 		own = self.get("fsdp_config")
 		if isinstance(own, str) and file is None:
-			raise BadConversionError(f"fsdp_config names the file {own}: give it too")
+			raise BadConversionError(f"fsdp_config names the file {own}: give it too, or write its mapping there")
 		value = file.data if isinstance(own, str) and file else own or {}
 		short = "fsdp_" if self.trainer.strips_prefix == "always" or value is not own else ""
-		config = {str(key).removeprefix(short): item for key, item in value.items()}
+		config = {str(key).removeprefix(short): item for key, item in value.items()} if isinstance(value, dict) else {}
 		for key in [key for key, item in config.items() if item is OPEN]:
 			self.note("open", key, UNKNOWN, self.at)
 			del config[key]
@@ -276,13 +276,13 @@ class Arguments(Reader):
 		given = {"fsdp": asked, **{f"fsdp_config.{key}": value for key, value in config.items()}}
 		trainer = Trainer(self.trainer.release, {name: by._replace(value=value) for name, value in given.items()}, by)
 		names = {"TRANSFORMER_CLS_TO_WRAP": "transformer_layer_cls_to_wrap"}
-		fields = {"activation_checkpointing": config.get("activation_checkpointing")}
+		fields: dict[str, Any] = {"activation_checkpointing": config.get("activation_checkpointing")}
 		for target, one in writes(trainer, {}):
 			owner, _, name = target.partition(".")
 			name = name.removeprefix("FSDP_")
 			if owner == FSDP_PLUGIN or (target.startswith("variable.FSDP_") and trainer.covers("..4.57")):
 				fields[names.get(name, name.lower())] = one.value
-		version = fields["fsdp_version"] = int(str(fields.get("fsdp_version", 1)))
+		version = fields["fsdp_version"] = int(fields.get("fsdp_version", 1))
 		reshard = fields.pop(RESHARD, None) if version == 1 else None
 		if version == 1:
 			strategy = strategy_named(fields.setdefault("sharding_strategy", "FULL_SHARD"))

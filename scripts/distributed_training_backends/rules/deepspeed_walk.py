@@ -50,9 +50,9 @@ def entries(document: Document, release: str, strict: bool) -> tuple[Entry, ...]
 		pointer, section, block, unknown = waiting.popleft()
 		known = children(section)
 		for name, value in block.items():
-			path = f"{section}.{name}" if section else name
+			path = f"{section}.{name}" if section else str(name)
 			key = known.get(name) or key_of(release, path)
-			entry = Entry((*pointer, name), section, name, path, value, key, unknown)
+			entry = Entry((*pointer, name), section, str(name), path, value, key, unknown)
 			found.append(entry)
 			below = block_path(document, release, entry) if isinstance(value, dict) else None
 			if below is not None:

@@ -224,7 +224,7 @@ def read_json_text(_row: Row, value: Any, _trainer: Arguments) -> str:
 		return ""
 	try:
 		json.loads(value)
-	except ValueError:
+	except (ValueError, RecursionError):
 		return "a mapping, nor JSON"
 	return ""
 
