@@ -142,6 +142,10 @@ def test_the_deepspeed_file_that_a_command_names_is_judged_for_it() -> None:
 	text = f"{RUN} --use_deepspeed --num_processes 2 --deepspeed_config_file d.json t.py\n"
 	config = '{"zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": "auto"}'
 	assert findings(text, **{"d.json": config}) == set()
+	betas = config[:-1] + ', "optimizer": {"type": "Adam", "params": {"betas": "auto"}}}'
+	assert findings(text, **{"d.json": betas}) == {("d.json", "DSP023")}
+	trains = "from transformers import Trainer\nTrainer(model)\n"
+	assert findings(text, **{"d.json": betas, "t.py": trains}) == set()
 	assert {path for path, _ in findings(text, **{"d.json": '{"zero_optimization": {"stage": 9}}'})} == {"d.json"}
 
 

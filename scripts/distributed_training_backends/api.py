@@ -6,6 +6,7 @@ from os.path import dirname, exists, isdir, join
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import validate
+from .flow.inputs import trains
 from .linking import Links, Reader, files_named, named_file
 from .model import BadQueryError, Context, Kind, Report, RuleInfo, Targets
 from .resources import load_json
@@ -301,7 +302,7 @@ def converted(
 		path = main.path if done.same_format else join(dirname(main.path), "converted.yaml")
 		kind: Kind = "trainer" if done.result == "trainer" else "accelerate"
 		again = [made] if made else parsed(from_text(path, done.text), kind)
-		others = [document for document in documents if document is not main]
+		others = [document for document in documents if document is not main or trains(document)]
 		done = run.checked(done, report, judged([*again, *others], options, read))
 	return done
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import consumers
-from .flow.inputs import DeepSpeedFile, Variables, lone_inputs, run_inputs
+from .flow.inputs import DeepSpeedFile, Variables, lone_inputs, run_inputs, trains
 from .model import Consumer, Context, Extent, FileReport, Finding, Fix, Kind, Place, Severity, Targets, verdict_of
 from .rules import catalog
 from .rules.registry import RULES, Hit, Repair, Rule, in_whole, run_rules
@@ -117,7 +117,8 @@ def unit_findings(unit: Unit, options: Options, beside: "Launched") -> Iterator[
 			runs = runs_beside(document, beside, targets, context)
 			inputs["trained"] = (document, runs) if runs else None
 	elif companion is not None:
-		inputs["deepspeed"] = DeepSpeedFile(companion, "accelerate", targets, context, inputs.get("launch"))
+		trained = any(map(trains, beside[1]))
+		inputs["deepspeed"] = DeepSpeedFile(companion, "accelerate", targets, context, inputs.get("launch"), trained)
 	else:
 		with suppress(OpenValueError):
 			name = document.get("deepspeed_config", "deepspeed_config_file")

@@ -12,16 +12,24 @@ from .launch import Launch, is_cluster, launch_of
 
 
 class DeepSpeedFile:
-	"""A DeepSpeed config in the hands of one reader. `launch` is the Accelerate config that names it, if any."""
+	"""A DeepSpeed config in the hands of one reader. `launch` is the Accelerate config that names it, if any; `trained`
+	tells that a Trainer of the same run fills it in before."""
 
 	def __init__(
-		self, document: Document, consumer: Consumer, targets: Targets, context: Context, launch: Launch | None = None
+		self,
+		document: Document,
+		consumer: Consumer,
+		targets: Targets,
+		context: Context,
+		launch: Launch | None = None,
+		trained: bool = False,
 	) -> None:
 		self.document = document
 		self.consumer: Consumer = consumer
 		self.targets = targets
 		self.context = context
 		self.launch = launch
+		self.trained = trained
 
 	@property
 	def release(self) -> str:
@@ -31,6 +39,10 @@ class DeepSpeedFile:
 	def huggingface(self) -> bool:
 		"""Tell whether Accelerate's DeepSpeedPlugin is on the way (as it is for Accelerate and the Trainer)."""
 		return self.consumer in ("accelerate", "trainer")
+
+
+def trains(document: Document) -> bool:
+	return document.kind == "trainer" or bool(document.get("trainers"))
 
 
 ROUTES = {"fsdp": "fsdp", "megatron": "megatron", "deepspeed": "deepspeed_launch", "tpu": "tpu", "simple": "simple"}

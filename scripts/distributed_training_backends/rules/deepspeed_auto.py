@@ -32,10 +32,11 @@ def unfilled_auto(deepspeed: DeepSpeedFile, reading: Reading) -> Hits:
 	slips = {entry.pointer: (f"; {why.advice}", why.repair) for _, entry, why in explained(deepspeed) if why.repair}
 	for pointer in autos(reading.data):
 		path, at = ".".join(map(str, pointer)), deepspeed.document.value(*pointer)
-		if deepspeed.launch and auto_fillers(path, "trainer", targets.accelerate, targets.transformers):
+		filled = deepspeed.launch and auto_fillers(path, "trainer", targets.accelerate, targets.transformers)
+		if filled and not deepspeed.trained:
 			message = 'only a script with the Trainer fills in this "auto": Accelerate itself refuses'
 			yield Hit(at, f"{message} `{path}`{hint(path)}", None, Severity.WARNING)
-		else:
+		elif not filled:
 			advice, repair = slips.get(pointer, (hint(path), None))
 			message = f'{who} fills in no "auto" for `{path}`, and refuses the file for it{advice}'
 			yield Hit(at, message, repair)
