@@ -147,7 +147,9 @@ def test_deepspeed_of_the_trainer(zero: dict[str, Any], block: dict[str, Any], c
 	assert (made["deepspeed_config"], made.get("mixed_precision")) == (block, None if companion else "bf16")
 	assert said(report).get("deepspeed") == ("open" if companion else None)
 	assert any("learning_rate" in note.setting for note in report.notes)
-	sharded = yaml.safe_load(convert(yaml.safe_dump(given), "fsdp", kind="trainer").text)
+	report = convert(yaml.safe_dump(given), "fsdp", kind="trainer")
+	assert said(report)["gradient_clipping"] == "same"  # the Trainer clips
+	sharded = yaml.safe_load(report.text)
 	assert (sharded["mixed_precision"], sharded["fsdp_config"]["fsdp_offload_params"]) == ("bf16", True)
 
 

@@ -94,8 +94,9 @@ def only_deepspeed(run: Run) -> None:
 		if value is not None and value != row.get("default"):
 			block = value if isinstance(value, Mapping) else {}
 			params = write(block.get("params", {}), "json")
-			say = row["say"].format(value=value, type=block.get("type", "it"), params=params)
-			run.tell("lost", str(key or path), say)
+			said: Any = (run.own is not None and row.get("trainer")) or ("lost", row["say"])
+			say = said[1].format(value=value, type=block.get("type", "it"), params=params)
+			run.tell(said[0], str(key or path), say)
 	for path, value in leaves(run.zero_file or {}):
 		known = any(path == one or path.startswith(f"{one}.") for one in told if one)
 		# What says nothing: left to Accelerate, off, or told elsewhere.
@@ -163,6 +164,8 @@ def to_deepspeed(run: Run) -> str:
 	if run.document.get("mixed_precision") in PRECISIONS:
 		told = "both keep weights in fp32 for the optimizer; DeepSpeed casts the whole model at the start"
 		run.note("changed", "mixed_precision", told, "mixed_precision")
+	if run.own is not None:
+		return run.finished()  # the Trainer gives its own clipping and accumulation to DeepSpeed
 	if run.since("0.30.0"):
 		told = "DeepSpeed clips at 1.0 unless told, and accelerator.clip_grad_norm_ does nothing there"
 		run.note("open", "gradient_clipping", f"{told}: write what the script has")
