@@ -154,7 +154,7 @@ def test_what_a_script_hands_over(handed: str, name: str, value: Any, state: str
 @pytest.mark.parametrize(("script", "name", "value", "state"), CASES["scripts"])
 def test_a_script_with_a_trainer(script: str, name: str, value: Any, state: str) -> None:
 	names = "from accelerate import *\nfrom transformers import HfArgumentParser, Trainer, TrainingArguments\n"
-	names += "from trl import SFTConfig\n"
+	names += "from trl import SFTConfig\nimport dataclasses, os\n"
 	text = f"{names}class Own(TrainingArguments): pass\nclass OwnTrainer(Trainer): pass\n{script}"
 	launched = parse_yaml("c.yaml", config("FSDP", "mixed_precision: bf16"), "accelerate")
 	setting = named(of_documents([launched, parse_python("s.py", text)]), name)

@@ -19,7 +19,17 @@ from .arguments import PARADIGMS, TRUE, Arg
 from .command import command_line
 from .effect import number
 from .effective_plugins import ARGUMENT_WINS, Fields, Variables, chosen, fields, typed, unsure
-from .effective_run import MOST, Run, arguments, calls_of, elastic, runs_deepspeed, setting_at, variables_given
+from .effective_run import (
+	MOST,
+	Run,
+	arguments,
+	calls_of,
+	elastic,
+	runs_deepspeed,
+	set_inside,
+	setting_at,
+	variables_given,
+)
 from .effective_start import start, variables
 from .effective_trainer import finished, trained, trainer_of
 from .launch import launch_of, multi_device_types
@@ -285,7 +295,9 @@ def run_of(documents: Sequence[Document], release: str, context: Context, transf
 	script, files = by_kind.get("python"), [one for one in documents if one.kind == "deepspeed"]
 	readable = [one for one in reversed(files) if isinstance(one.data, dict)]
 	trainer = trainer_of(by_kind.get("trainer"), script, nearest(transformers)) if transformers else None
-	return Run(launch, given, calls_of(script) if script is not None else {}, readable, trainer)
+	if script is None:
+		return Run(launch, given, {}, readable, trainer)
+	return Run(launch, given, calls_of(script), readable, trainer, set_inside(script))
 
 
 def scripts_of(command: Document | None, documents: Sequence[Document], release: str) -> list[Document]:
@@ -312,7 +324,7 @@ def script_name(command: Document | None, release: str) -> str:
 
 def effective(run: Run) -> Effective:
 	launched = arguments(run)
-	exported = variables(run, launched)
+	exported = {**variables(run, launched), **run.set_inside}
 	started = {setting.name: setting for setting in start(run, launched)}
 	run, exported = trained(run, exported)
 	inside = finished(run, worker(run, exported, started), exported)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..knowledge import accelerate as knowledge
 from ..knowledge import transformers
-from ..model import Place, Pointer
+from ..model import Extent, Place, Pointer
 from ..model_effective import Loser, Setting, Surface
 from ..resources import load_json
 from ..sources.document import OPEN, At, Document, OpenValueError
@@ -20,6 +20,7 @@ from .placement import LAUNCHERS, is_read
 
 GAP = re.compile(r"\$(?:\w+|\{[^{}]*\}|\(\(.*?\)\)|\([^()]*\))?")
 MOST = 60  # characters of an expression that is shown
+ENVIRON = re.compile(r"(?m)^[ \t]*os\.environ(?:\[[^]\n]*\]\s*=(?!=)|\.(?:setdefault|update)\([^)]*|\s*\|=)[^\n]*")
 NAMES: Mapping[str, Surface] = {
 	"launch": "command line",
 	"environment": "environment",
@@ -78,13 +79,14 @@ class Trainer(NamedTuple):
 
 
 class Run(NamedTuple):
-	"""Everything that is known of a run. `calls` are by the name of the class."""
+	"""Everything that is known of a run. `calls` are by the name of the class, `set_inside` variables that it sets."""
 
 	launch: Launch
 	environment: Mapping[str, Setting] = {}
 	calls: Mapping[str, Call] = {}
 	deepspeed: Sequence[Document] = ()
 	trainer: Trainer | None = None
+	set_inside: Mapping[str, Setting] = {}
 
 	@property
 	def release(self) -> str:
@@ -137,6 +139,16 @@ def variables_given(documents: list[Document]) -> dict[str, Setting]:
 			setting = setting_at(f"variable.{name}", value, document, (*base, name))._replace(surface="environment")
 			beaten = found[name].beaten("assigned again before the command") if name in found else ()
 			found[name] = setting._replace(losers=beaten)
+	return found
+
+
+def set_inside(script: Document) -> dict[str, Setting]:
+	"""The variables that a script sets itself: when, and to what, only a run can tell."""
+	found: dict[str, Setting] = {}
+	for one in ENVIRON.finditer(script.text):
+		place, text = script.place(script.stretch(Extent(*one.span()))), " ".join(one[0].split())[:MOST]
+		for name in re.findall(r"\b(?:ACCELERATE|FSDP|MEGATRON_LM|PARALLELISM_CONFIG)_[A-Z0-9_]+", one[0]):
+			found[name] = Setting(f"variable.{name}", f"known at run time: {text}", "python", place, state="open")
 	return found
 
 

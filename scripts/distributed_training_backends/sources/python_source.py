@@ -26,11 +26,12 @@ from ..model import Extent, Kind, Pointer
 from .document import OPEN, Document
 from .json_source import parse_json
 from .limits import LimitError
-from .python_scopes import Seen, Walk, dotted_name, followed, shape
+from .python_scopes import Scope, Seen, Walk, dotted_name, followed, shape
 from .python_values import Made, Symbol, Values
 
 PYTHON = f"Python {sys.version_info.major}.{sys.version_info.minor}"
 METHODS = frozenset({"prepare", "save_state", "load_state", "save_model", "accumulate", "get_state_dict"})
+LATE = ("gradient_accumulation_steps", "parallelism_config", "accelerator_config")  # read by the Trainer only
 _ROOTS = r"accelerate|transformers|trl|sentence_transformers"
 TRAINER = r"\w*Trainer|HfArgumentParser|TrlParser"
 TRAINING = re.compile(r"\w*TrainingArguments|(?:SFT|DPO|GRPO|KTO|PPO|PPOv2|ORPO|CPO|RLOO|Reward|OnlineDPO)Config")
@@ -121,6 +122,8 @@ class _Reader:
 		indices: dict[ast.AST, Made] = {seen.node: Made(name[1], place) for place, (seen, name) in enumerate(named)}
 		self.values = Values(self.extent, indices)
 		calls = [self._call(place, seen, *name) for place, (seen, name) in enumerate(named)]
+		for node, scope, _ in (*self.walk.calls, *self.walk.attributes):
+			self._changed(node, scope, calls)
 		data = {"calls": calls, "members": list(self._members()), "trainers": list(self._trainers())}
 		self.document = Document(path, kind, "python", text, data, self.values.nodes)
 
@@ -177,6 +180,24 @@ class _Reader:
 			"conditional": seen.guard.conditional,
 			"shapes": shapes,
 		}
+
+	def _changed(self, node: ast.expr, scope: Scope, calls: list[dict[str, Any]]) -> None:
+		"""Leave open what a script changes of TrainingArguments that it has made, where that still counts."""
+		changed: list[tuple[str | None, ast.expr]] = []
+		owner = node.value if isinstance(node, ast.Attribute) else None
+		if isinstance(node, ast.Call) and node.args and dotted_name(node.func, scope) == "dataclasses.replace":
+			owner, changed = node.args[0], [(one.arg, one.value) for one in node.keywords]
+		elif isinstance(node, ast.Attribute) and node.attr in LATE and isinstance(node.ctx, ast.Store):
+			changed = [(node.attr, node)]
+		elif isinstance(node, ast.Attribute) and node.attr == "set_training":
+			changed = [(LATE[0], node)]
+		made = self.values.value(owner, scope, ()) if owner and changed else None
+		call: dict[str, Any] = calls[made.call] if isinstance(made, Made) else {"module": "accelerate"}
+		for name, value in changed if call["module"] != "accelerate" else ():
+			call["open"] |= name is None
+			if made and name:
+				call["arguments"][name] = OPEN
+				self.values.note(("calls", made.call, "arguments", name), value, self.extent(value))
 
 	def _trainers(self) -> Iterator[dict[str, Any]]:
 		"""Who takes TrainingArguments: a Trainer, or what parses them; `args` is None where it gets none."""
