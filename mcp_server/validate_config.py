@@ -9,7 +9,7 @@ from distributed_training_backends.mending import settle
 from distributed_training_backends.model import KINDS, Applicability, FileReport, Finding, Kind, Report, Severity
 from distributed_training_backends.render.characters import visible
 from distributed_training_backends.render.diff import render_diff
-from distributed_training_backends.render.effective import lines
+from distributed_training_backends.render.effective import NOTHING, lines
 from distributed_training_backends.render.redact import redact_report
 from distributed_training_backends.render.style import counted
 
@@ -69,7 +69,7 @@ def call(given: Arguments) -> Answer:
 def settings(report: Report, findings: list[dict[str, Any]], full: bool) -> list[str]:
 	"""What takes effect, a setting a line, in the room that the findings leave."""
 	if report.effective is None:
-		return ["nothing here is launched by Accelerate"]
+		return [NOTHING]
 	told = [shortened(line.replace("<text>:", "")) for line in lines(report.effective, full)]
 	room = BUDGETS["full" if full else "concise"] - size(compact({"findings": findings}))
 	sizes = list(accumulate(size(compact({"": line})) for line in told))

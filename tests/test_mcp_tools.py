@@ -378,4 +378,4 @@ async def test_what_takes_effect_is_told_when_asked(client: Client) -> None:
 	assert "fsdp_plugin.fsdp_version = 2 [10:17]" in answer["effective"]
 	assert "effective" not in await judged(client, ACCELERATE)
 	lone = await judged(client, DEEPSPEED, effective=True)
-	assert lone["effective"] == ["nothing here is launched by Accelerate"]
+	assert "torchrun or deepspeed" in lone["effective"][0]

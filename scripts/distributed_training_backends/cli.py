@@ -98,7 +98,7 @@ def build_parser() -> Parser:
 def _add_effect_arguments(parser: argparse.ArgumentParser) -> None:
 	from . import cli_parser
 
-	group = parser.add_argument_group("what takes effect (of all that is given, as one run)")
+	group = parser.add_argument_group("what takes effect in runs of accelerate launch")
 	group.add_argument(
 		"--explain-effective", action="store_true", help="each setting, who set it, who lost (--verbose: all)"
 	)

@@ -101,7 +101,9 @@ def show(report: Report, args: argparse.Namespace) -> None:
 	least = Severity.ERROR if args.quiet else Severity.INFO if args.verbose else Severity.WARNING
 	check_output_file(args.output_file, report)
 	if (args.explain_effective or args.compare_accelerate) and not (report.effective or report.comparison):
-		common.note("nothing in what was given is launched by Accelerate, so that nothing is told about its effect")
+		from .render.effective import NOTHING
+
+		common.note(NOTHING)
 	if not report.files:
 		common.note(f"no config found in {', '.join(args.paths)}")
 	style = common.style_for(args.output_file, least=least, statistics=args.statistics)

@@ -13,6 +13,8 @@ from .style import Style, counted
 WIDEST = 44  # of a column; after something longer the line goes on below
 INNER = ("argument", "variable")  # steps on the way to the workers, shown where something is lost on them
 
+NOTHING = "no run of accelerate launch is given; what takes effect under torchrun or deepspeed is not told"
+
 
 def text_of(effective: Effective, style: Style, full: bool) -> str:
 	shown = chosen(effective, full)
