@@ -192,8 +192,24 @@ def test_what_python_cannot_parse_is_said_with_its_line(code: str, words: str) -
 
 
 MANY = 20_000
-DEEP = ["-" * MANY + "1", "a" + ".b" * MANY, "1" + "+1" * MANY, "not " * MANY + "1", "(f" + "()\n" * MANY + ")"]
-BEFORE = ["x = y = {}", "x = 1\nif y:\n\tx = {}", "if {}:\n\tx = y", "for x in y:\n\treturn {}"]
+DEEP = [
+	"-" * MANY + "1",
+	"a" + ".b" * MANY,
+	"1" + "+1" * MANY,
+	"not " * MANY + "1",
+	"(f" + "()\n" * MANY + ")",
+	"(\n1" + "+\n1" * MANY + ")",
+]
+BEFORE = [
+	"for x in {}:\n\ty",
+	"with {} as x:\n\ty",
+	"x = y = {}",
+	"x = 1\nif y:\n\tx = {}",
+	"if y: x = {}",
+	"class C({}):\n\tx = y",
+	"if {}:\n\tx = y",
+	"for x in y:\n\treturn {}",
+]
 
 
 @pytest.mark.parametrize("code", DEEP)
@@ -204,6 +220,13 @@ def test_a_statement_that_is_too_deep_is_open_and_others_are_read(code: str, bef
 	assert isinstance(found, Document)
 	assert found.data["calls"][0]["arguments"] == {"a": OPEN, "b": "[("}
 	assert found.position(found.nodes["calls", 0].value.start)[0] == script.count("\n")
+
+
+@pytest.mark.parametrize("before", ["def f(x={}):\n\tpass", "if a: f({})"])
+def test_a_statement_that_cannot_be_left_open_is_too_deep(before: str) -> None:
+	found = load(Raw("train.py", IMPORT + before.format(DEEP[0])), None)
+	assert isinstance(found, Unreadable)
+	assert found.reason == "too-deep"
 
 
 @pytest.mark.parametrize("code", ["(" * MANY, "if a: pass\n" + "elif b: pass\n" * MANY])

@@ -324,11 +324,16 @@ _PIECE = re.compile(
 	r"""("{3}|'{3})(?:\\.|[^\\])*?\1|(["'])(?:\\.|(?!\2)[^\\\n])*\2|\#[^\n]*|\\\r?\n|[][(){}\n]""", re.DOTALL
 )
 # what is kept: the names that a statement binds, or the word that it begins with
-_HEAD = re.compile(r"[ \t]*(?:(?:if|elif|while|return|assert)\b|(?:[\w., *\[\]:]+[-+*/|]?=(?!=))*)")
+_HEAD = re.compile(
+	r"[ \t]*(?:(?:[\w., *\[\]:]+[-+*/|]?=(?!=))+"
+	r"|(?:(?:if|elif|while|return|assert|(?:async[ \t]+)?(?:with|for\b[^\n:]*?\bin)|class[ \t]+\w+)\b)?)"
+)
+_TAIL = re.compile(r"(?:[ \t]+as[ \t]+[^\n:]+)?:[ \t]*$")  # of a block
+_OPEN = "\u0298"  # a name that nothing binds, of one letter
 
 
 def shallow(code: str) -> str:
-	"""The code with an ellipsis for each statement that is too deep; every line keeps its place."""
+	"""The code with an open name for what is too deep in a statement; every line keeps its place."""
 	return "".join(opened(line) if is_too_deep(line) else line for line in lines(code))
 
 
@@ -345,10 +350,9 @@ def lines(code: str) -> Iterator[str]:
 
 
 def is_too_deep(line: str) -> bool:
-	text = re.sub(r"^elif\b", "if", line.strip())
 	try:
-		if len(text) > _SHORTEST:
-			ast.parse(text + " pass" * text.endswith(":"))
+		if len(line) > _SHORTEST:
+			ast.parse(alone(line))
 	except (RecursionError, MemoryError):
 		return True
 	except (SyntaxError, ValueError):
@@ -358,6 +362,18 @@ def is_too_deep(line: str) -> bool:
 
 def opened(line: str) -> str:
 	head, end = _HEAD.match(line), len(line.rstrip())
-	kept, end = head.end() if head else 0, end - line[:end].endswith(":")
-	blank = re.sub(r"[^\n]", " ", line[kept + 1 : end - 1]).replace("   ", "...", 1)
-	return f"{line[:kept]}({blank}){line[end:]}"
+	tail = _TAIL.search(line[end - 200 : end])
+	kept, end = head.end() if head else 0, end - len(tail[0] if tail else "")
+	blank = re.sub(r"[^\n]", " ", line[kept + 1 : end - 1]).replace(" ", _OPEN, 1)
+	left = f"{line[:kept]}({blank}){line[end:]}"
+	try:
+		ast.parse(alone(left))
+	except SyntaxError:
+		raise RecursionError from None  # which is what it is
+	return left
+
+
+def alone(line: str) -> str:
+	"""A logical line as a statement of its own."""
+	text = re.sub(r"^elif\b", "if", line.strip())
+	return text + " pass" * text.endswith(":")
