@@ -95,6 +95,11 @@ def test_the_config_that_a_command_names_is_read(tmp_path: Path, monkeypatch: py
 		api.convert_paths(["run.sh"], "accelerate", options)
 
 
+def test_a_text_cannot_come_with_the_file_of_fsdp_config() -> None:
+	with pytest.raises(BadConversionError, match=r"names the file f\.json: write its mapping there"):
+		convert("fsdp: true\nfsdp_config: f.json\n", "accelerate", kind="trainer")
+
+
 def test_below_stage_3_loading_and_saving_are_told() -> None:
 	loading = {"fsdp_state_dict_type": "FULL_STATE_DICT", "fsdp_cpu_ram_efficient_loading": True}
 	told = said(convert(fsdp1(fsdp_sharding_strategy="SHARD_GRAD_OP", **loading), "deepspeed"))

@@ -259,7 +259,7 @@ class Arguments(Reader):
 	def fsdp_config(self, file: Document | None) -> dict[str, Any]:
 		own = self.get("fsdp_config")
 		if isinstance(own, str) and file is None:
-			raise BadConversionError(f"fsdp_config names the file {own}: give it too, or write its mapping there")
+			raise BadConversionError(f"fsdp_config names the file {own}: write its mapping there, or give it too")
 		value = file.data if isinstance(own, str) and file else own or {}
 		short = "fsdp_" if self.trainer.strips_prefix == "always" or value is not own else ""
 		config = {str(key).removeprefix(short): item for key, item in value.items()} if isinstance(value, dict) else {}
