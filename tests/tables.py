@@ -1,9 +1,21 @@
 """Cases of a test as a table: the names of the columns in the first line, then a case a line, its cells as YAML."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+import packed
+
+_, *PARTS = re.split(r"^=== (\S+)\n", packed.unpacked(Path(__file__).parent / "cases" / "tables.txt.gz"), flags=re.M)
+LARGE = dict(zip(PARTS[::2], PARTS[1::2], strict=True))
+
+
+def packed_table(name: str, **names: Any) -> pytest.MarkDecorator:
+	"""One of the large tables, which are kept packed; `tools/packed.py show tests/cases/tables.txt` shows them."""
+	return table(LARGE[name], **names)
 
 
 def table(text: str, **names: Any) -> pytest.MarkDecorator:

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from tests.conftest import Run, put
 from tests.fake_judge import FakeJudge
 from tests.reports import TARGETS
-from tests.tables import table
+from tests.tables import packed_table, table
 
 from distributed_training_backends import about, api, cli, cli_common, cli_parser, cli_run, installed, schemas
 from distributed_training_backends.model import Report, Targets
@@ -104,24 +104,7 @@ def test_a_terminal_gets_colours_unless_told_otherwise(monkeypatch: pytest.Monke
 	assert not cli_common.wants_color(Terminal())
 
 
-@table("""argv, message
-'', 'give a file, a directory, or - for standard input'
-x --bogus, 'unrecognized arguments: --bogus'
-x --accelerate-version 1.x, '''1.x'' is not a release number such as 1.10.1'
-x --format toml, 'invalid choice: ''toml'''
-x --output-format xml, 'invalid choice: ''xml'''
-x --num-processes 0, 0 is not a number of at least 1
-x --num-processes many, '''many'' is not a whole number'
-x --main-process-port 70000, 70000 is not a number from 0 to 65535
-x --quiet --verbose, not allowed with argument
-x --select QQQ, there is no rule 'QQQ'
-x --ignore ACC999, there is no rule 'ACC999'; did you mean ACC
---explain nothing-at-all, there is no rule 'nothing-at-all'
---list-rules --output-format sarif, rules are listed as text or json
-x --unsafe-fixes, give one of them too
-x --diff --output-format json, --diff writes text
-x --statistics --output-format sarif, --statistics writes text
-'- --fix', --fix cannot change standard input""")
+@packed_table("cli.a_wrong_call_ends_in_one_line")
 def test_a_wrong_call_ends_in_one_line(run: Run, argv: str, message: str) -> None:
 	put("fine", "x")
 	status, out, err = run(*argv.split())

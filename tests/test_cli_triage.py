@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import Run
-from tests.tables import table
+from tests.tables import packed_table, table
 
 from distributed_training_backends import cli_trace, cli_triage
 from distributed_training_backends.cli_triage_facts import leaves
@@ -157,34 +157,7 @@ def test_installed_releases_are_the_target(run: Run, monkeypatch: pytest.MonkeyP
 	assert facts["versions"]["accelerate"] == "1.10.1"
 
 
-@table("""argv, said
-FOUR --seq 0, '/batch/seq: 0 is not a whole number from 1'
-FOUR --micro-batch -1, '/batch/micro_batch: -1 is not a whole number from 1'
---model llama-3-8b --gpu B9000, give hardware.gpu_memory_gib
---model lama-3-8b --gpu T4, 'did you mean llama-3-8b?'
---gpu T4, '/model: there is no model'
-FOUR --wish xla, '/wish: it must be xla, but'
-FOUR --device tpu, '/hardware/device: A100-80GB is a cuda device, not tpu'
-FOUR --gpu-memory-gib 96, is more than the 80 GB of a A100-80GB
---facts missing.yaml, 'missing.yaml: there is no such file'
---config deep.json, 'deep.json: it is nested too deep'
---nonsense, --nonsense
-FOUR --seq many, '''many'' is not a number such as 8'
-FOUR --candidate zero9, --candidate zero9 is none of
-FOUR --limit 0, 0 is not a number from 1 to 50
-FOUR --candidate '', --candidate is empty
-FOUR --write '', --write is empty
-FOUR --report '', --report is empty
-FOUR --report mine.html, mine.html exists; --force replaces it
-FOUR --report pipe --force, pipe is a named pipe
-FOUR --candidate zero3 --write out --force, out/launch.sh is a link
-FOUR --task pretrain, 'write full, which needs the same from scratch, or continued'
---facts -, standard input is closed
---facts twice.yaml, 'twice.yaml, line 1: /model is told twice'
---facts short.yaml, '"8k" is not a whole number from 1 to 100000000; write 8192'
---facts wrong.yaml, 'wrong.yaml, line 2: '
---facts other.yaml FOUR, 'other.yaml: no key of it is a fact ("k0", "k1", "k2" …)'
---model mixtral-8x7b --experts 4 --experts-per-token 16, 'token: 16 is more than'""")
+@packed_table("cli_triage.what_is_refused_is_named_in_a_line")
 def test_what_is_refused_is_named_in_a_line(run: Run, monkeypatch: pytest.MonkeyPatch, argv: str, said: str) -> None:
 	monkeypatch.setattr(sys, "stdin", None)
 	Path("mine.html").write_text("mine")

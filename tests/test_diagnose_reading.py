@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.tables import table
+from tests.tables import packed_table, table
 
 from distributed_training_backends.diagnose import reading, templates
 from distributed_training_backends.diagnose.reading import (
@@ -92,28 +92,7 @@ def test_colours_and_prefixes_do_not_change_what_a_line_says(lines: list[str], r
 	assert {line.source for line in found} <= {Source("", rank)}
 
 
-@table(
-	"""prefix, host, rank, rest
-"[rank3]: ", "", 3, Traceback
-"[default0]:", "", 0, Traceback
-"[rank12]: ", "", 12, '  File "x"'
-"12: ", "", 12, Traceback
-"  3: ", "", 3, "  File"
-"[1,7]<stderr>: ", "", 7, Traceback
-"worker-2: ", worker-2, null, Traceback
-"gpu07: [rank1]: ", gpu07, 1, Traceback
-"10.1.2.3: ", 10.1.2.3, null, Traceback
-"ip-10-0-0-5: ", ip-10-0-0-5, null, text
-"trainer-1  | ", trainer-1, null, Traceback
-"(RayTrainWorker pid=4711, ip=10.0.0.2) ", pid 4711, null, Traceback
-"2024-05-01T10:00:00.123456789Z stderr F ", "", null, Traceback
-"2024-05-01 10:00:00,123 [rank0]: ", "", 0, x
-"", "", null, "ValueError: a message"
-"", "", null, "fsdp_version: 2"
-"", "", null, "[INFO] text"
-"", "", null, 'C:\\Users\\me\\train.py: error'
-"", "", null, " 45%|####    | 9/20 [00:01<00:02]\""""
-)
+@packed_table("diagnose_reading.prefixes_of_launchers_and_schedulers")
 def test_prefixes_of_launchers_and_schedulers(prefix: str, host: str, rank: int | None, rest: str) -> None:
 	assert split_prefix(prefix + rest) == (Source(host, rank), len(prefix))
 

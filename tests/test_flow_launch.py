@@ -6,7 +6,7 @@ Expected values were read off the real launcher (the oracle's `args` and routes)
 from typing import Any
 
 import pytest
-from tests.tables import table
+from tests.tables import packed_table, table
 
 from distributed_training_backends.flow.effect import same
 from distributed_training_backends.flow.launch import Launch, launch_of, precision_pointer, route_of
@@ -42,16 +42,7 @@ def test_distributed_type_decides_the_launcher(kind: object, release: str, route
 	assert route_of(kind, release) == route
 
 
-@table(r"""release, text, option, value
-1.15.0, "rdzv_backend: c10d\nmain_process_port: 12345\n", rdzv_backend, static
-1.15.0, "rdzv_backend: c10d\nmain_process_port: 12345\n", main_process_port, 12345
-1.15.0, "", gpu_ids, all
-1.15.0, "fsdp_config: {version: 2}\n", fsdp_version, 2
-1.13.0, "dynamo_config: {backend: EAGER}\n", dynamo_backend, 'no'
-1.14.0, "dynamo_config: {backend: EAGER}\n", dynamo_backend, EAGER
-1.3.0, "mixed_precision: fp8\nfp8_config: {backend: TE}\n", fp8_backend, ~
-1.5.0, "mixed_precision: fp8\nfp8_config: {backend: TE}\n", fp8_backend, TE
-1.15.0, "dynamo_config: {dynamo_backend: INDUCTOR}\ndynamo_backend: 'NO'\n", dynamo_backend, 'no'""")
+@packed_table("flow_launch.where_options_come_from")
 def test_where_options_come_from(release: str, text: str, option: str, value: object) -> None:
 	assert launch(f"distributed_type: MULTI_GPU\nnum_processes: 4\n{text}", release).value(option) == value
 

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.tables import table
+from tests.tables import packed_table, table
 
 from distributed_training_backends import versions
 from distributed_training_backends.knowledge import accelerate, history
@@ -58,24 +58,8 @@ def test_there_are_as_many_options_and_keys_as_the_release_has(
 	assert (len(known.options), len(known.cluster), len(known.sagemaker)) == (options, cluster, sagemaker)
 
 
-@table(
-	"""release, dest, flags, kind, choices, default
-1.15.0, fp8_format, --fp8-format --fp8_format, str, HYBRID E4M3 E5M2, HYBRID
-1.4.0, fp8_format, --fp8-format --fp8_format, str, E4M3 HYBRID, E4M3
-1.15.0, fsdp_version, --fsdp-version --fsdp_version, str, 1 2, '1'
-0.27.2, fsdp_sharding_strategy, --fsdp_sharding_strategy, str, ~, FULL_SHARD
-0.21.0, fsdp_sharding_strategy, --fsdp_sharding_strategy, int, ~, 1
-1.15.0, mpirun_hostfile, --mpirun-hostfile --mpirun_hostfile, str, ~, ~
-0.21.0, fsdp_min_num_params, --fsdp_min_num_params, int, ~, 100000000.0
-1.15.0, fsdp_min_num_params, --fsdp-min-num-params --fsdp_min_num_params, int, ~, 100000000
-0.28.0, monitor_interval, --monitor-interval --monitor_interval, float, ~, 5
-1.15.0, monitor_interval, --monitor-interval --monitor_interval, float, ~, 0.1
-1.15.0, debug, --debug, ~, ~, ~
-0.21.0, debug, --debug, ~, ~, no
-1.15.0, quiet, --quiet -q, ~, ~, ~
-1.15.0, cpu, --cpu, ~, ~, no
-1.15.0, training_script, '', str, ~, ~
-0.21.0, dynamo_backend, --dynamo_backend, str, DYNAMO, ~""",
+@packed_table(
+	"knowledge_accelerate.an_option_is_as_the_release_declares_it",
 	DYNAMO="no eager aot_eager inductor nvfuser aot_nvfuser aot_cudagraphs ofi fx2trt onnxrt ipex",
 )
 def test_an_option_is_as_the_release_declares_it(

@@ -9,7 +9,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from tests.tables import table
+from tests.tables import packed_table, table
 
 from distributed_training_backends import versions
 from distributed_training_backends.knowledge import deepspeed
@@ -152,25 +152,7 @@ def test_deprecated_and_unread_keys() -> None:
 	assert NEWEST.keys["pipeline.activation_checkpoint_interval"].used
 
 
-@table("""release, path, value, expected
-0.19.8, zero_optimization.stage, '2', ~
-0.14.5, zero_optimization.stage, '2', 'should be one of 0, 1, 2, 3'
-0.19.8, zero_optimization.reduce_bucket_size, 0, should be greater than 0
-0.19.5, zero_optimization.reduce_bucket_size, 0, ~
-0.19.8, zero_optimization.sub_group_size, 1.5, should be an integer
-0.14.5, zero_optimization.sub_group_size, 1.5, ~
-0.14.5, comms_logger.enabled, auto, should be true or false
-0.15.0, comms_logger.enabled, auto, ~
-0.17.0, fp16.min_loss_scale, 1.0e-10, ~
-0.17.1, fp16.min_loss_scale, 1.0e-10, should be an integer
-0.14.0, communication_data_type, bf16, 'should be one of fp16, bfp16, fp32'
-0.14.1, communication_data_type, BF16, ~
-0.19.2, sequence_parallel_size, auto, ~
-0.19.3, sequence_parallel_size, auto, should be a number
-0.9.0, wall_clock_breakdown, 'false', should be true or false
-0.19.8, train_batch_size, auto, should be a number
-0.19.8, gradient_clipping, auto, ~
-0.19.8, tensor_parallel.dtype, bf16, 'can only be set from Python: no JSON value is a torch.dtype'""")
+@packed_table("knowledge_deepspeed.values_are_judged_as_the_release_does")
 def test_values_are_judged_as_the_release_does(release: str, path: str, value: Any, expected: str | None) -> None:
 	view = at(release)
 	assert problem(value, view.keys[path], view.generation) == expected

@@ -3,7 +3,7 @@
 The arguments of 5.24.0 were compared in full with `dataclasses.fields(TrainingArguments)` of the real library.
 """
 
-from tests.tables import table
+from tests.tables import packed_table, table
 
 from distributed_training_backends.knowledge import transformers
 
@@ -11,14 +11,7 @@ at = transformers.for_release
 NEWEST = at("5.24.0")
 
 
-@table("""release, read, not_read
-4.40.2, [forward_prefetch, activation_checkpointing, xla], [cpu_ram_efficient_loading, version]
-4.46.3, [cpu_ram_efficient_loading, limit_all_gathers], [version, reshard_after_forward]
-4.51.3, [cpu_ram_efficient_loading, sync_module_states], [version, state_dict_type]
-4.57.6, [use_orig_params, min_num_params], [version, cpu_offload]
-5.0.0, [version, reshard_after_forward], [state_dict_type, auto_wrap_policy, cpu_offload]
-5.10.4, [version, state_dict_type, auto_wrap_policy, cpu_offload], [sharding_strategy]
-5.24.0, [activation_checkpointing, xla_fsdp_settings.compute_dtype], [offload_params, mixed_precision]""")
+@packed_table("knowledge_transformers.the_keys_of_fsdp_config")
 def test_the_keys_of_fsdp_config(release: str, read: list[str], not_read: list[str]) -> None:
 	keys = at(release).fsdp_keys
 	assert set(read) <= keys.keys()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.reports import file_report, finding, place, report
-from tests.tables import table
+from tests.tables import packed_table
 
 from distributed_training_backends.model import Applicability, Edit, Fix
 from distributed_training_backends.render.dispatch import FORMATS, render
@@ -78,28 +78,7 @@ def test_private_keys_are_masked_line_by_line() -> None:
 	assert masked.endswith("END RSA PRIVATE KEY-----\nx: 1\n")
 
 
-@table(r"""text
-'tokenizer: meta-llama/Llama-3.1-8B'
-'max_tokens: 4096'
-'pad_token: <pad>'
-'eos_token: <|endoftext|>'
-'use_auth_token: true'
-'push_to_hub_token: null'
-'hub_token: ${HUB_TOKEN}'
-"token:\nfsdp_config:\n  fsdp_version: 2"
-"token:\n\"fsdp_config\": 1"
-the basic configuration of a token is here
-pass --aws_access_key_id and --aws_secret_access_key to accelerate launch
-'unknown key hub_token: did you mean push_to_hub_token?'
-'disk-offload-to-a-very-long-folder-name: 1'
-ssh://git@example.org/x
-'key: value'
-'main_process_ip: 10.0.0.1'
-http://10.0.0.1:29500/x
-image:1.2@sha256:0a1b
-rank:0@node1
-mailto:ada@example.org
-the password is required""")
+@packed_table("render_redact.what_only_looks_alike_is_left")
 def test_what_only_looks_alike_is_left(text: str) -> None:
 	assert redact(text) == text
 

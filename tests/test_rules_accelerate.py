@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.judging import codes, judged
-from tests.tables import table
+from tests.tables import packed_table, table
 
 from distributed_training_backends.fix import splice
 
@@ -58,21 +58,7 @@ def test_auto_without_a_precision_is_a_hint() -> None:
 
 # accelerate 1.15.0, MULTI_GPU: the launcher exports ACCELERATE_DYNAMO_BACKEND=EAGER, the block is gone.
 # 1.13.0 reads full names only in dynamo_config; "default" is the mode without any.
-@table("""release, top, severity, said
-1.15.0, 'MULTI_GPU, dynamo_backend: EAGER, dynamo_config: {dynamo_mode: x, dynamo_backend: x, mode: 3}', error, ~
-1.15.0, 'MULTI_GPU, dynamo_backend: EAGER, dynamo_config: {dynamo_mode: x, mode: 3}', warning, PRC034
-1.4.0, 'MULTI_GPU, dynamo_backend: EAGER, dynamo_config: 7', error, ~
-1.15.0, 'MULTI_GPU, dynamo_backend: EAGER, dynamo_config: [a]', error, ~
-1.13.0, 'MULTI_GPU, dynamo_config: {dynamo_backend: EAGER, mode: default}', info, ACC020 PRC033
-1.13.0, 'MULTI_GPU, dynamo_config: {dynamo_backend: EAGER, mode: max-autotune}', warning, ACC020
-1.15.0, 'DEEPSPEED, mixed_precision: fp16, deepspeed_config: {mixed_precision: bf17}', error, PRC001
-1.15.0, 'DEEPSPEED, mixed_precision: fp16, deepspeed_config: {mixed_precision: true}', error, PRC001
-1.15.0, 'DEEPSPEED, mixed_precision: fp16, deepspeed_config: {mixed_precision: bf16}', error, ~
-1.15.0, 'DEEPSPEED, mixed_precision: fp16, deepspeed_config: {mixed_precision: ""}', error, ~
-1.15.0, 'DEEPSPEED, mixed_precision: 7, deepspeed_config: {mixed_precision: bf16}', error, ~
-1.15.0, 'FSDP, fsdp_config: {fsdp_sharding_strategy: ²}', error, FSD001
-1.15.0, 'DEEPSPEED, deepspeed_config: {gradient_accumulation_steps: ²}', error, ACC049
-1.15.0, 'MULTI_GPU, num_machines: .inf, gpu_ids: "0,1"', error, LCH002 LCH003""")
+@packed_table("rules_accelerate.blocks")
 def test_blocks(release: str, top: str, severity: str, said: str | None) -> None:
 	text = f"{{num_processes: 8, distributed_type: {top}}}\n"
 	assert codes(text, severity, accelerate=release) == set((said or "").split())

@@ -5,7 +5,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from tests.tables import table
+from tests.tables import packed_table, table
 
 from distributed_training_backends.flow.deepspeed import Reading, read
 from distributed_training_backends.flow.inputs import DeepSpeedFile
@@ -89,23 +89,7 @@ def test_batch_sizes_with_a_known_world() -> None:
 	assert ("DSP022", "error") not in said({**PLAIN, "train_batch_size": 32}, num_processes=8)
 
 
-@table(r"""reader, release, data, expected
-deepspeed, ~, {train_batch_size: 64}, {}
-accelerate, ~, {train_batch_size: 64}, {DSP022: error}
-accelerate, ~, {train_micro_batch_size_per_gpu: auto, optimizer: {type: Adam, params: {eps: auto}}}, {DSP023: error}
-trainer, ~, {train_micro_batch_size_per_gpu: auto, optimizer: {type: Adam, params: {eps: auto}}}, {}
-accelerate, ~, {train_micro_batch_size_per_gpu: ~, train_batch_size: auto}, {DSP023: error}
-trainer, ~, {train_micro_batch_size_per_gpu: ~, train_batch_size: auto}, {}
-deepspeed, ~, {zero_optimization: {stage: 2, wibble_wobble: 1}}, {DSP004: error}
-deepspeed, ~, {activation_checkpointing: {wibble_wobble: 1}}, {DSP004: warning}
-deepspeed, ~, {wibble_wobble: 1}, {DSP004: warning}
-deepspeed, 0.19.6, {nebula: {enabled: false}}, {}
-deepspeed, 0.19.7, {nebula: {enabled: false}}, {DSP007: error}
-deepspeed, ~, {scheduler: {type: WarmupLR, params: {warmup_num_steps: 10.0}}, optimizer: {type: Adam}}, {}
-accelerate, ~, {scheduler: {type: WarmupLR, params: {warmup_num_steps: 10.0}}, optimizer: {type: Adam}}, {DSP036: error}
-trainer, ~, {gradient_clipping: 0.5}, {}
-deepspeed, ~, {zero_optimization: {stage: 2, stage3_max_live_parameters: 1000000000}}, {}
-deepspeed, ~, {zero_optimization: {stage: 2, stage3_max_live_parameters: 5}}, {DSP060: warning}""")
+@packed_table("rules_deepspeed.what_is_said")
 def test_what_is_said(reader: Consumer, release: str | None, data: dict[str, Any], expected: dict[str, str]) -> None:
 	given = {name: value for name, value in {**PLAIN, **data}.items() if value is not None}
 	assert said(given, reader, release or NEWEST, num_processes=4) == set(expected.items())
@@ -336,25 +320,7 @@ def test_a_group_of_compression_needs_its_parameters(
 
 
 # Each of them ended in an error of deepspeed.initialize, or went through, in the release that is named.
-@table("""settings, release, refused
-{preset_model: llama}, 0.19.8, yes
-{preset_model: minimax_m3}, 0.19.2, yes
-{preset_model: minimax_m3}, 0.19.8, no
-{preset_model: ~}, 0.19.8, no
-{autoep_size: '2'}, 0.19.2, yes
-{autoep_size: 0}, 0.19.2, yes
-{autoep_size: -1}, 0.19.8, yes
-{expert_tensor_parallel_size: 0}, 0.19.8, yes
-{num_limited_groups: 4, num_expert_groups: 2}, 0.19.8, yes
-{num_limited_groups: '2'}, 0.19.8, yes
-{expert_w1: ''}, 0.19.8, yes
-{expert_w1: mlp.up}, 0.19.8, yes
-{expert_w3: ~}, 0.19.8, no
-{top_k_attr: 3}, 0.19.8, yes
-{routed_scaling_factor: x}, 0.19.8, yes
-{routed_scaling_factor: 2.5}, 0.19.8, no
-{comm_num_sm: 12.0}, 0.19.8, no
-{comm_max_tokens_per_rank: -1}, 0.19.8, yes""")
+@packed_table("rules_deepspeed.expert_parallel_is_checked_as_the_release_does")
 def test_expert_parallel_is_checked_as_the_release_does(settings: dict[str, Any], release: str, refused: bool) -> None:
 	found = said({**PLAIN, "expert_parallel": {"enabled": True, **settings}}, release=release)
 	assert any(severity == "error" for _, severity in found) is refused

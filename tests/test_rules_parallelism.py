@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.judging import codes, judged
-from tests.tables import table
+from tests.tables import packed_table, table
 
 FSDP2 = {"distributed_type": "FSDP", "fsdp_config": {"fsdp_version": 2}}
 ULYSSES = {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 3}}
@@ -16,33 +16,7 @@ def sized(sizes: dict[str, Any], base: Any, release: str = "1.15.0", severity: s
 	return {code for code in codes(config, severity, accelerate=release) if code.startswith("PAR")}
 
 
-@table(
-	"""release, base, sizes, severity, code
-1.15.0, FSDP2, {dp_shard_size: '8'}, error, ~
-1.15.0, FSDP2, {dp_replicate_size: 1, dp_shard_size: 1}, error, ~
-1.15.0, FSDP2, {dp_shard_size: 4}, error, PAR003
-1.15.0, FSDP2, {dp_shard_size: 16}, error, PAR003
-1.15.0, FSDP2, {dp_shard_size: 4, tp_size: 2}, error, ~
-1.15.0, FSDP2, {dp_shard_size: 8.0}, error, PAR001
-1.15.0, FSDP2, {dp_shard_size: ~}, error, PAR001
-1.15.0, FSDP2, {dp_shard_size: true}, error, PAR001
-1.15.0, FSDP2, {dp_shard_size: 8, cp_comm_strategy: ring}, error, ~
-1.15.0, FSDP2, {dp_shard_size: 8, cp_backend: Torch}, error, PAR001
-1.15.0, FSDP2, {sp_size: 2, dp_shard_size: 2}, error, ~
-1.15.0, FSDP2, {sp_size: 8}, error, PAR005
-1.10.1, FSDP2, {tp_size: 8}, error, ~
-1.14.0, FSDP2, {tp_size: 8}, error, ~
-1.9.0, FSDP2, {dp_shard_size: 3}, error, ~
-1.15.0, MULTI_GPU, {dp_shard_size: 8}, error, ~
-1.15.0, 'NO', {dp_shard_size: 3}, error, ~
-1.15.0, ULYSSES, {sp_size: 3}, error, ~
-1.12.0, ULYSSES, {sp_size: 3}, error, PAR003
-1.15.0, ULYSSES, {sp_size: 2, dp_replicate_size: 4}, warning, ~
-1.11.0, ULYSSES, {dp_shard_size: 3}, error, ~
-1.12.0, ULYSSES, {dp_shard_size: 3}, error, PAR003""",
-	FSDP2=FSDP2,
-	ULYSSES=ULYSSES,
-)
+@packed_table("rules_parallelism.sizes", FSDP2=FSDP2, ULYSSES=ULYSSES)
 def test_sizes(release: str, base: Any, sizes: dict[str, Any], severity: str, code: str | None) -> None:
 	assert sized(sizes, base, release, severity) == ({code} if code else set())
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.judging import codes, judged
-from tests.tables import table
+from tests.tables import packed_table, table
 
 from distributed_training_backends.knowledge import accelerate as knowledge
 from distributed_training_backends.resources import load_json
@@ -61,21 +61,7 @@ def test_fp16_on_a_cpu() -> None:
 	assert "PRC002" not in codes(launch("NO", "fp16"), "warning") | codes(launch("MULTI_CPU", "bf16"), "warning")
 
 
-@table(
-	"""kind, more, refused, taken
-MULTI_GPU, {}, [], [0.20.3, 1.3.0, 1.5.2, 1.9.0]
-'NO', {}, [1.5.2], [1.9.0]
-FSDP, {fsdp_config: SHARDED}, [], [0.34.2]
-FSDP, {fsdp_config: LOADS_ALL}, [], [1.8.1]
-DEEPSPEED, {deepspeed_config: {zero_stage: 2}}, [0.26.1], [0.30.1, 1.8.1]
-MULTI_GPU, {fp8_config: {override_linear_precision: '(false,false,false)'}}, [], [1.4.0]
-MULTI_GPU, {fp8_config: {override_linear_precision: 'false'}}, [1.4.0], []
-MULTI_GPU, {fp8_config: {override_linear_precision: ~}}, [], [1.4.0]
-'NO', {fp8_config: {override_linear_precision: ['false', 'false', 'false']}}, [], [1.7.0]
-'NO', {fp8_config: {override_linear_precision: ~}}, [], [1.7.0]""",
-	SHARDED=SHARDED,
-	LOADS_ALL=LOADS_ALL,
-)
+@packed_table("rules_precision.fp8_release_by_release", SHARDED=SHARDED, LOADS_ALL=LOADS_ALL)
 def test_fp8_release_by_release(kind: str, more: dict[str, Any], refused: list[str], taken: list[str]) -> None:
 	assert all(codes(launch(kind, **more), accelerate=release) for release in refused)
 	assert not any(codes(launch(kind, **more), accelerate=release) for release in taken)
@@ -182,16 +168,7 @@ def test_the_old_spelling_of_the_backend(value: Any, refused: bool) -> None:
 	assert ("PRC030" in codes(config)) is refused
 
 
-@table("""data, refused
-{load_in_8bit: true, llm_int8_skip_modules: [lm_head], llm_int8_threshold: 6.0}, no
-{load_in_8bit: true, skip_modules: [lm_head], llm_int8_threshold: 6}, no
-{load_in_4bit: true, bnb_4bit_compute_dtype: bfloat16}, no
-{load_in_4bit: true, bnb_4bit_compute_dtype: bf16}, no
-{load_in_4bit: true, bnb_4bit_compute_dtype: bf-16}, yes
-{load_in_4bit: true, bnb_4bit_compute_dtype: bf16, llm_int8_skip_modules: [x]}, yes
-{load_in_4bit: true, bnb_4bit_compute_dtype: torch.bfloat16, quant_method: bitsandbytes}, yes
-{load_in_4bit: 'true'}, yes
-{quant_method: gptq, bits: 4, load_in_4bit: 'true'}, no""")
+@packed_table("rules_precision.quantization_files")
 def test_quantization_files(data: dict[str, Any], refused: bool) -> None:
 	assert bool(codes(data, kind="quantization")) is refused
 

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.strategies import YAML_TOKENS, damaged, pointers, yaml_documents, yaml_soups
-from tests.tables import table
+from tests.tables import packed_table, table
 
 from distributed_training_backends.sources.document import Document
 from distributed_training_backends.sources.limits import MAX_NODES, LimitError
@@ -208,17 +208,7 @@ def test_keys_need_not_be_strings() -> None:
 	assert document.raw(False) == "b"
 
 
-@table(r"""text, position, words
-"a: 1\nb: c: d\n", [2, 5], mapping values are not allowed here
-"a:\t1\n", [1, 3], found character '\t' that cannot start any token
-"a: 1\n---\nb: 2\n", [2, 1], 'expected a single document in the stream, but found another document'
-"a: [1, 2\nb: 3\n", [2, 2], 'while parsing a flow sequence, expected '','' or '']'', but got '':'''
-"a: *b\n", [1, 4], found undefined alias 'b'
-"a: !!python/object:os.system x\n", [1, 4], could not determine a constructor for the tag
-"{{ a }}: 1\n", [1, 1], 'while constructing a mapping, found unhashable key'
-"a: \u0007\n", [1, 4], 'unacceptable character #x0007: special characters are not allowed'
-"a: 1\nb: 2001-99-99\n", [2, 4], 'ValueError: month must be in 1..12'
-"a: 1\nb: [1, !!int x]\n", [2, 8], 'ValueError: invalid literal for int() with base 10: ''x'''""")
+@packed_table("yaml_source.what_pyyaml_refuses_is_told_in_its_words")
 def test_what_pyyaml_refuses_is_told_in_its_words(text: str, position: list[int], words: str) -> None:
 	document = parse(text)
 	assert not safe_load(text)[0]
