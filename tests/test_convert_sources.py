@@ -194,6 +194,13 @@ def test_code_has_no_trainer(given: dict[str, Any], plugin: dict[str, Any]) -> N
 	assert "this code has no Trainer" in {note.setting: note.message for note in report.notes}["lr_scheduler_type"]
 
 
+@pytest.mark.parametrize(("to", "status"), [("accelerate", None), ("python", "check")])
+def test_the_trainer_fills_in_more_than_accelerate(to: str, status: str | None) -> None:
+	config = {**DEEPSPEED, "optimizer": {"type": "AdamW", "params": {"betas": "auto"}}}
+	report = convert("deepspeed: ds.json", to, kind="trainer", deepspeed=json.dumps(config))
+	assert said(report).get("DSP023") == status
+
+
 # TorchDynamoPlugin read USE_DYNAMIC as False where the variable is absent, before 1.7.0
 @pytest.mark.parametrize(("release", "status"), [("1.15.0", "changed"), ("1.6.0", None)])
 def test_the_launcher_says_more_of_compiling_than_torchrun(release: str, status: str | None) -> None:

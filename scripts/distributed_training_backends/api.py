@@ -6,7 +6,6 @@ from os.path import dirname, exists, isdir, join
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import validate
-from .flow.inputs import trains
 from .linking import Links, Reader, files_named, named_file
 from .model import BadQueryError, Context, Kind, Report, RuleInfo, Targets
 from .resources import load_json
@@ -297,12 +296,16 @@ def converted(
 		given_too = (one for one in documents if one.kind == "deepspeed" and one is not main)
 		return found or next(given_too, None)
 
-	done, made = run.convert(given, find, to, options, script)
-	if done.result in ("accelerate", "trainer"):
+	done, made, trainer = run.convert(given, find, to, options, script)
+	others = [document for document in documents if document is not main]
+	if trainer and done.result == "python":  # what fills in the DeepSpeed file is gone
+		alone = options._replace(context=options.context._replace(consumer="accelerate"))
+		done = run.checked(done, report, judged([made] if made else [], alone, read))
+	elif done.result in ("accelerate", "trainer"):
+		options = options._replace(ignore=(*options.ignore, "DSP023")) if trainer else options
 		path = main.path if done.same_format else join(dirname(main.path), "converted.yaml")
 		kind: Kind = "trainer" if done.result == "trainer" else "accelerate"
 		again = [made] if made else parsed(from_text(path, done.text), kind)
-		others = [document for document in documents if document is not main or trains(document)]
 		done = run.checked(done, report, judged([*again, *others], options, read))
 	return done
 

@@ -33,8 +33,8 @@ FSDP_PLUGIN = "FullyShardedDataParallelPlugin"
 
 
 class Reader:
-	def __init__(self, release: str, script: Script | None = None) -> None:
-		self.release, self.script = release, script
+	def __init__(self, release: str, to: str, script: Script | None = None) -> None:
+		self.release, self.to, self.script = release, to, script
 		self.known = knowledge.for_release(release)
 		self.notes: list[Note] = []
 		self.options: dict[str, Any] = {}
@@ -122,7 +122,8 @@ class Reader:
 			if option not in defaults or option in self.options or name not in unset or not unset[name].known:
 				continue
 			given, otherwise = defaults[option], unset[name].otherwise
-			if given is None or not applies(row, name, both, version):
+			unsaid = given is None or (otherwise is None and self.to == "trainer")
+			if unsaid or not applies(row, name, both, version):
 				continue
 			if otherwise is None:
 				told = f"{given}, as accelerate launch sets it; it was None if torchrun started the script"
@@ -171,14 +172,11 @@ class Hub(NamedTuple):
 	own: Mapping[str, Any] | None = None
 
 
-def hub_of(document: Document, fsdp: Document | None, targets: Targets, code: bool) -> Hub:
-	"""What a script or a file of the Trainer comes to; `fsdp` is the file that its `fsdp_config` may name.
-
-	Where it becomes `code`, there is no Trainer any more.
-	"""
+def hub_of(document: Document, fsdp: Document | None, targets: Targets, to: str) -> Hub:
+	"""What a script or a file of the Trainer comes to; `fsdp` is the file that its `fsdp_config` may name."""
 	if document.kind != "python":
 		own = {"fsdp": True, "fsdp_config": document.data} if document.kind == "fsdp" else document.data
-		return Arguments(targets, own, document.key, code).hub(document, fsdp)
+		return Arguments(targets, own, document.key, to).hub(document, fsdp)
 	script = Script(document, targets, Context())
 	calls = [call for call in script.calls if call.module != "accelerate"]
 	runs = calls + [call for call in script.of("Accelerator") if call.given or not calls]
@@ -188,9 +186,9 @@ def hub_of(document: Document, fsdp: Document | None, targets: Targets, code: bo
 		raise BadConversionError(f"{document.path} makes {told}: one run is converted at a time")
 	call = runs[0]
 	if not calls:
-		reader = Reader(script.release, script)
+		reader = Reader(script.release, to, script)
 		return Hub(*reader.config(document, reader.read(call)))
-	made = Arguments(targets, call.given, call.at, code, script)
+	made = Arguments(targets, call.given, call.at, to, script)
 	if call.name != BASE and not {*PRECISIONS} & call.given.keys():
 		made.note("open", "mixed_precision", f"{call.name} may have a default of its own", call.at)
 	if call.open:
@@ -204,10 +202,9 @@ class Arguments(Reader):
 	"""Takes in what decides about the run; what is `left` stays in the arguments."""
 
 	def __init__(
-		self, targets: Targets, given: Mapping[str, Any], at: Where, code: bool, script: Script | None = None
+		self, targets: Targets, given: Mapping[str, Any], at: Where, to: str, script: Script | None = None
 	) -> None:
-		super().__init__(targets.accelerate, script)
-		self.code = code
+		super().__init__(targets.accelerate, to, script)
 		self.trainer, self.at, self.left = transformers.for_release(targets.transformers), at, dict(given)
 
 	def get(self, name: str, decisive: bool = False) -> Any:
@@ -225,7 +222,7 @@ class Arguments(Reader):
 	def hub(self, document: Document, file: Document | None) -> Hub:
 		fsdp, deepspeed = self.get("fsdp", decisive=True), self.get("deepspeed", decisive=True)
 		precision = next((name for name in PRECISIONS[::-1] if self.get(name)), None)
-		own = {"mixed_precision": precision, STEPS: self.get(STEPS)} if self.code else {}
+		own = {"mixed_precision": precision, STEPS: self.get(STEPS)} if self.to == "python" else {}
 		cpu, config, companion = self.get("use_cpu") or self.get("no_cuda"), self.fsdp_config(file), None
 		kind = "DEEPSPEED" if deepspeed else "FSDP" if fsdp else "NO" if cpu else "MULTI_GPU"
 		self.options |= {"use_cpu": True} if cpu else {}
@@ -245,7 +242,7 @@ class Arguments(Reader):
 			del self.left["parallelism_config"]
 			self.made(of_argument("parallelism_config"), parallel)
 		names, told = ", ".join(sorted(map(str, self.left))), NO_KEYS
-		if self.code:
+		if self.to == "python":  # no Trainer any more
 			clips = "" if deepspeed else ", and clip at max_grad_norm (1.0 by default)"
 			names, told = names or "Trainer", f"this code has no Trainer: the loop has to do what it did{clips}"
 		self.notes += [Note("open", names, told)] if names else []
@@ -305,7 +302,7 @@ class Arguments(Reader):
 		"""Take in a DeepSpeed config; give it as a document where only a file can hold it."""
 		if isinstance(config, str):
 			self.options["deepspeed_config_file"] = config
-			if self.code:
+			if self.to == "python":
 				self.options |= {"gradient_clipping": clip} if (clip := self.get("max_grad_norm")) is not None else {}
 			elif precision:
 				told = f"refused in a config beside a DeepSpeed file: keep {precision} an argument, or write it there"

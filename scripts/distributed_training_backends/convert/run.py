@@ -66,10 +66,11 @@ def with_config(given: Given, config: Document | None, named: object) -> Given:
 
 def convert(
 	given: Given, find: Callable[[Document], Document | None], to: str, options: Options, script: str = ""
-) -> tuple[ConvertReport, Document | None]:
+) -> tuple[ConvertReport, Document | None, bool]:
 	"""Convert a document; `find` gives the DeepSpeed file that a config names. Raises BadConversionError.
 
-	The second is the result as it was read already, where the same file was edited.
+	The second is the result as it was read already, where the same file was edited, or the DeepSpeed file that goes
+	with code. The third tells that there was a Trainer.
 	"""
 	if to not in TARGETS:
 		raise BadConversionError(f"there is no target {to!r}; there are {', '.join(TARGETS)}")
@@ -78,7 +79,7 @@ def convert(
 	main, targets = given.main, options.targets
 	if main.kind == to == "trainer":
 		raise BadConversionError(f"{main.path} is a file of TrainingArguments already")
-	hub, notes, inner, own = hub_of(given, options, to == "python")
+	hub, notes, inner, own = hub_of(given, options, to)
 	script = script or (script_in(main, targets.accelerate) if main.kind == "launch" else "")
 	companion = main if main.kind == "deepspeed" else inner or find(hub)
 	run = Run(hub, companion, targets, options.context, script or SCRIPT, own)
@@ -96,10 +97,10 @@ def convert(
 		in_place and hub is main,
 		(*notes, *made),
 	)
-	return report, run.latest if report.same_format else None
+	return report, run.latest if report.same_format else companion if to == "python" else None, own is not None
 
 
-def hub_of(given: Given, options: Options, code: bool) -> Hub:
+def hub_of(given: Given, options: Options, to: str) -> Hub:
 	main = given.main
 	if main.kind == "accelerate":
 		return Hub(main if not main.begin else reread(main, written(main.data, "yaml")))
@@ -109,7 +110,7 @@ def hub_of(given: Given, options: Options, code: bool) -> Hub:
 	elif main.kind == "launch":
 		hub = Hub(*to_config(main, given.config, options.targets.accelerate, options.context))
 	else:
-		hub = of_script(main, given.fsdp, options.targets, code)
+		hub = of_script(main, given.fsdp, options.targets, to)
 	return counted(hub, options.context)
 
 
