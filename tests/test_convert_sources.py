@@ -95,11 +95,6 @@ def test_the_config_that_a_command_names_is_read(tmp_path: Path, monkeypatch: py
 		api.convert_paths(["run.sh"], "accelerate", options)
 
 
-def test_a_text_cannot_come_with_the_file_of_fsdp_config() -> None:
-	with pytest.raises(BadConversionError, match=r"names the file f\.json: write its mapping there"):
-		convert("fsdp: true\nfsdp_config: f.json\n", "accelerate", kind="trainer")
-
-
 def test_below_stage_3_loading_and_saving_are_told() -> None:
 	loading = {"fsdp_state_dict_type": "FULL_STATE_DICT", "fsdp_cpu_ram_efficient_loading": True}
 	told = said(convert(fsdp1(fsdp_sharding_strategy="SHARD_GRAD_OP", **loading), "deepspeed"))
@@ -220,7 +215,7 @@ Accelerator(**more), a plugin decides what runs
 SFTConfig(); SFTConfig(fsdp=True), 'SFTConfig in line 3, SFTConfig in line 3: one run'
 SFTConfig(bf16=True); Accelerator(cpu=True), one run
 parser.parse(), what a parser makes
-"SFTConfig(fsdp=True, fsdp_config='f.json')", 'names the file f.json: give it too'"""
+"SFTConfig(fsdp=True, fsdp_config='f.json')", 'names the file f.json: write its mapping there'"""
 )
 def test_arguments_that_are_not_known(code: str, message: str) -> None:
 	with pytest.raises(BadConversionError, match=message):
