@@ -57,9 +57,11 @@ ZERO = '{"zero_optimization": {"stage": %s}, "train_micro_batch_size_per_gpu": "
 BASE = "num_processes: 8\n"
 FSDP2 = f"distributed_type: FSDP\n{BASE}fsdp_config:\n  fsdp_version: 2\n"
 FSDP1 = f"distributed_type: FSDP\n{BASE}fsdp_config:\n  fsdp_version: 1\n"
+FSDP = f"distributed_type: FSDP\n{BASE}fsdp_config:\n"
 DEEPSPEED = f"distributed_type: DEEPSPEED\n{BASE}mixed_precision: bf16\ndeepspeed_config:\n  zero_stage: 2\n"
 EIGHT = f"{DEEPSPEED}  gradient_accumulation_steps: 8\n"
 DDP = f"distributed_type: MULTI_GPU\n{BASE}mixed_precision: bf16\n"
+COMPILED = f"{DDP}dynamo_config:\n  dynamo_backend: EAGER\n"
 AUTO = '{"fp16": {"enabled": "auto"}, "bf16": {"enabled": "auto"}, "train_batch_size": "auto"}'
 OFFLOAD = "FullyShardedDataParallelPlugin(activation_checkpointing=True, activation_checkpointing_offload=True)"
 SAVING = "a = Accelerator()\nif a.is_main_process:\n    a.save_state('x')\n"
@@ -96,6 +98,9 @@ BESIDE = [
 	("TrainingArguments('o', bf16=True, deepspeed='ds.json')", DDP, "", ""),
 	("TrainingArguments('o', bf16=True, deepspeed='ds.json')", f"{DDP}\f{AUTO}", "", ""),
 	("TrainingArguments('o', fp16=True, deepspeed='ds.json')", f"{DDP}\f{AUTO}", "XCF034", "warning"),
+	("TrainingArguments('o', torch_compile=True)", COMPILED, "XCF034", "warning"),
+	("TrainingArguments('o', fsdp=True)", f"{FSDP}  fsdp_sharding_strategy: SHARD_GRAD_OP\n", "XCF034", "warning"),
+	("TrainingArguments('o', fsdp=True)", f"{FSDP}  fsdp_sharding_strategy: 1\n", "", ""),
 	("DeepSpeedPlugin(zero_stage=3)", DEEPSPEED, "XCF031", "warning"),
 	("DeepSpeedPlugin(zero_stage=2)", DEEPSPEED, "", ""),
 	("FullyShardedDataParallelPlugin(sharding_strategy=1)", f"{FSDP1}  fsdp_sharding_strategy: FULL_SHARD\n", "", ""),

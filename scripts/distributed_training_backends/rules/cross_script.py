@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ..flow.arguments import Arg
 from ..flow.effect import normal, same
 from ..flow.effective import effective
 from ..flow.effective_plugins import shaped
@@ -135,7 +136,11 @@ def sizes_against_processes(script: Script, beside: Launch) -> Hits:
 
 SURFACES = ("file", "command line", "deepspeed file")
 PRECISION = "accelerator.mixed_precision"
-OWNERS = {"fsdp_plugin": "FullyShardedDataParallelPlugin", "deepspeed_plugin": "DeepSpeedPlugin"}
+OWNERS = {
+	"fsdp_plugin": "FullyShardedDataParallelPlugin",
+	"deepspeed_plugin": "DeepSpeedPlugin",
+	"dynamo_plugin": "TorchDynamoPlugin",
+}
 
 
 @rule("XCF034", warning="*", of="transformers")
@@ -158,15 +163,27 @@ def disagreements(document: Document, run: Run) -> Hits:
 		told.add(one.place)
 		text = f"{name} is {shown(one.value)} for DeepSpeed and {shown(other.value)} by TrainingArguments"
 		yield trained_hit(document, run, other, one.place, f"{text}: the Trainer refuses to train with both")
+	settings |= strategy_of_trainer(run, settings)
 	for name, one in settings.items():
 		plugin, _, field = name.partition(".")
 		for lost in one.losers if one.argued and one.state == "set" and (plugin in OWNERS or name == PRECISION) else ():
 			value = shaped(run, f"{OWNERS.get(plugin)}.{field}", "text", lost.value)
 			if lost.surface in SURFACES and lost.place not in told and not same(value, one.value):
 				told.add(lost.place)
-				text = f"{shown(one.value)} counts for {field}, as TrainingArguments say, and not {shown(lost.value)}"
+				title = f"dynamo_{field}" if plugin == "dynamo_plugin" else field
+				text = f"{shown(one.value)} counts for {title}, as TrainingArguments say, and not {shown(lost.value)}"
 				severity = Severity.INFO if normal(value) is None else None
 				yield trained_hit(document, run, one, lost.place, text)._replace(severity=severity)
+
+
+def strategy_of_trainer(run: Run, settings: dict[str, Setting]) -> dict[str, Setting]:
+	"""What the arguments say about `sharding_strategy`, where they make a plugin FSDP2, which does not read it."""
+	strategy, reshard = (settings.get(f"fsdp_plugin.{name}") for name in ("sharding_strategy", "reshard_after_forward"))
+	asked = run.launch.arguments.get("fsdp_version", Arg(None))
+	if not (strategy and reshard and reshard.argued and isinstance(reshard.value, bool)) or str(asked.value) == "2":
+		return {}
+	named = "FULL_SHARD" if reshard.value else "SHARD_GRAD_OP"
+	return {strategy.name: reshard._replace(value=named, losers=strategy.losers)}
 
 
 def unlike(run: Run, settings: dict[str, Setting]) -> Iterator[tuple[str, Setting, Setting]]:
