@@ -247,3 +247,15 @@ def test_a_text_of_a_deepspeed_config_is_the_file_that_the_script_names() -> Non
 	found = api.validate_together(texts, api.Options(api.default_targets(), effective=True)).effective
 	assert found is not None
 	assert named(found, PRECISION).value == "bf16"
+
+
+@table(
+	"""words, name, value
+--tpu --num_processes 8, accelerator.distributed_type, XLA
+'"${ARGS[@]}"', torchrun.nproc_per_node, 'as there are devices, unless "${ARGS[@]}" sets it'"""
+)
+def test_what_a_command_leaves_to_the_machine(words: str, name: str, value: str) -> None:
+	texts: Any = {"launch": f"accelerate launch {words} train.py"}
+	found = api.validate_together(texts, api.Options(api.default_targets(), effective=True)).effective
+	assert found is not None
+	assert named(found, name).value == value

@@ -347,6 +347,7 @@ def doubt_of(run: Run) -> str:
 
 def doubted(setting: Setting, doubt: str) -> Setting:
 	sure = setting.argued or setting.surface in ("command line", "environment", "deepspeed file")
-	if not doubt or sure or setting.state == "open":
+	known = setting.state != "open"
+	if not doubt or sure or not (known or setting.surface == "default"):
 		return setting
-	return setting._replace(value=f"{setting.value}, {doubt}", state="open", doubted=True)
+	return setting._replace(value=f"{setting.value}, {doubt}", state="open", doubted=known)

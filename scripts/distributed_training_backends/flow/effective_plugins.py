@@ -34,10 +34,10 @@ def fields(run: Run, variables: Variables, owner: str, title: str) -> Fields:
 		default = [default] * len(names) if len(names) > 1 else shaped(run, f"{owner}.{name}", parameter.type, default)
 		winner = chosen(variable, argument, Setting("", default), wins(run, owner, name))
 		found[name] = unsure(call, argument, winner._replace(name=f"{title}.{name}"))
-	unread(run, owner, found, call.arguments if call else {})
 	for name, setting in found.items():
 		if setting.argued:
 			found[name] = setting.becomes(shaped(run, f"{owner}.{name}", "text", setting.value))
+	unread(run, owner, found, call.arguments if call else {})
 	return found
 
 

@@ -198,7 +198,8 @@ def bare_launch(command: "CommandLine", release: str, context: Context) -> Launc
 		if arguments[name].value is None:
 			arguments[name] = Arg(value)
 	arguments["use_cpu"] = arguments["cpu"]
-	if not arguments["multi_gpu"].value and (several or not in_span(release, "0.33.0", None)):
+	chosen = arguments["multi_gpu"].value or arguments["tpu"].value  # where TPUs are, no GPUs are found
+	if not chosen and (several or not in_span(release, "0.33.0", None)):
 		arguments["multi_gpu"] = Arg(True if several else OPEN)  # old releases counted devices only
 	empty = command.document.with_defects(data={})
 	kind = type_of(arguments, release)
