@@ -62,6 +62,7 @@ DEEPSPEED = f"distributed_type: DEEPSPEED\n{BASE}mixed_precision: bf16\ndeepspee
 EIGHT = f"{DEEPSPEED}  gradient_accumulation_steps: 8\n"
 DDP = f"distributed_type: MULTI_GPU\n{BASE}mixed_precision: bf16\n"
 COMPILED = f"{DDP}dynamo_config:\n  dynamo_backend: EAGER\n"
+AGAIN = f"{FSDP2}  fsdp_activation_checkpointing: true\n"
 AUTO = '{"fp16": {"enabled": "auto"}, "bf16": {"enabled": "auto"}, "train_batch_size": "auto"}'
 OFFLOAD = "FullyShardedDataParallelPlugin(activation_checkpointing=True, activation_checkpointing_offload=True)"
 SAVING = "a = Accelerator()\nif a.is_main_process:\n    a.save_state('x')\n"
@@ -101,6 +102,7 @@ BESIDE = [
 	("TrainingArguments('o', torch_compile=True)", COMPILED, "XCF034", "warning"),
 	("TrainingArguments('o', fsdp=True)", f"{FSDP}  fsdp_sharding_strategy: SHARD_GRAD_OP\n", "XCF034", "warning"),
 	("TrainingArguments('o', fsdp=True)", f"{FSDP}  fsdp_sharding_strategy: 1\n", "", ""),
+	("TrainingArguments(gradient_checkpointing=True)", AGAIN, "XCF034", "error"),
 	("DeepSpeedPlugin(zero_stage=3)", DEEPSPEED, "XCF031", "warning"),
 	("DeepSpeedPlugin(zero_stage=2)", DEEPSPEED, "", ""),
 	("FullyShardedDataParallelPlugin(sharding_strategy=1)", f"{FSDP1}  fsdp_sharding_strategy: FULL_SHARD\n", "", ""),

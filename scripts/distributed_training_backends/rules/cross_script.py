@@ -135,6 +135,7 @@ def sizes_against_processes(script: Script, beside: Launch) -> Hits:
 
 
 SURFACES = ("file", "command line", "deepspeed file")
+CHECKPOINTING = "activation_checkpointing"
 PRECISION = "accelerator.mixed_precision"
 OWNERS = {
 	"fsdp_plugin": "FullyShardedDataParallelPlugin",
@@ -149,8 +150,9 @@ def trainer_beats_the_launcher(trained: tuple[Document, list[Run]]) -> Hits:
 
 	TrainingArguments count more than the config file: they set its variables again, or hand arguments to the plugins.
 	Of DeepSpeed's settings the launcher's stay, and the Trainer refuses to train: "Please correct the following
-	DeepSpeed config values that mismatch TrainingArguments values". Write each in one place. Source: 5.24.0,
-	training_args.py, `__post_init__`; integrations/deepspeed.py, `HfTrainerDeepSpeedConfig`.
+	DeepSpeed config values that mismatch TrainingArguments values"; so it does with activation checkpointing by both.
+	Write each in one place. Source: 5.24.0, training_args.py, `__post_init__`; trainer.py; integrations/deepspeed.py,
+	`HfTrainerDeepSpeedConfig`.
 	"""
 	document, runs = trained
 	for run in runs:
@@ -163,6 +165,11 @@ def disagreements(document: Document, run: Run) -> Hits:
 		told.add(one.place)
 		text = f"{name} is {shown(one.value)} for DeepSpeed and {shown(other.value)} by TrainingArguments"
 		yield trained_hit(document, run, other, one.place, f"{text}: the Trainer refuses to train with both")
+	ours, names = settings.get(f"fsdp_plugin.{CHECKPOINTING}"), (CHECKPOINTING, "gradient_checkpointing")
+	twice = next((one for name in names if run.trainer and (one := run.trainer.of(name)).value is True), None)
+	if ours and twice and ours.surface in SURFACES and ours.value is True:
+		text = f"{CHECKPOINTING} of FSDP is on, too: the Trainer refuses to train with both; keep that one"
+		yield trained_hit(document, run, twice, ours.place, text)._replace(severity=Severity.ERROR)
 	settings |= strategy_of_trainer(run, settings)
 	for name, one in settings.items():
 		plugin, _, field = name.partition(".")
