@@ -259,3 +259,14 @@ def test_what_a_command_leaves_to_the_machine(words: str, name: str, value: str)
 	found = api.validate_together(texts, api.Options(api.default_targets(), effective=True)).effective
 	assert found is not None
 	assert named(found, name).value == value
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_the_file_that_fsdp_config_names(given: bool) -> None:
+	text = 'from transformers import TrainingArguments\nTrainingArguments("o", fsdp=True, fsdp_config="fsdp.json")\n'
+	documents = [parse_yaml("c.yaml", config("MULTI_GPU"), "accelerate"), parse_python("s.py", text)]
+	documents += [Document("fsdp.json", "fsdp", "json", "", {"fsdp_offload_params": 0, "cpu_offload": True}, {})][
+		:given
+	]
+	setting = named(of_documents(documents), "fsdp_plugin.cpu_offload")
+	assert setting.value == (True if given else "False, unless fsdp_config changes it")

@@ -28,7 +28,7 @@ def added(report: Report, units: Sequence[Unit], options: Options, files: Sequen
 
 def runs(units: Sequence[Unit], options: Options, files: Sequence[Document]) -> Iterator[Effective]:
 	"""What takes effect in the run of each command, and of each config that no command reads."""
-	targets, kinds = options.targets, ("deepspeed", "environment", "trainer")
+	targets, kinds = options.targets, ("deepspeed", "environment", "fsdp", "trainer")
 	shared = {kind: [unit for unit in units if unit.document.kind == kind] for kind in kinds}
 	beside = [unit.document for several in shared.values() for unit in several]
 	companions, given = [unit.companion for unit in shared["trainer"]], [unit.document for unit in units]

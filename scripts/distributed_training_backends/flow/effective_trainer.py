@@ -6,6 +6,7 @@ What each release does in training_args.py and trainer.py are rows of data/effec
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
+from os.path import basename
 from typing import Any
 
 from ..knowledge import accelerate as knowledge
@@ -35,12 +36,26 @@ def product(several: list[Any]) -> Any:
 FILLS: Mapping[str, Any] = {"only": itemgetter(0), "any": any, "list": list, "product": product}
 
 
-def trainer_of(file: Document | None, script: Document | None, release: str) -> Trainer | None:
-	"""The arguments of the run's Trainer: of a call, or a file; all of them open where a script parses them."""
+def trainer_of(
+	file: Document | None, script: Document | None, release: str, fsdp: Document | None = None
+) -> Trainer | None:
+	"""The arguments of the run's Trainer: of a call, or a file; all of them open where a script parses them.
+
+	`fsdp` is the file that `fsdp_config` may name.
+	"""
 	found, names = arguments_of(file, script, release), {one["name"] for one in (script and script.get("calls")) or ()}
 	makers = (script and script.get("trainers")) or ()
 	idle = "Accelerator" in names and not any(one["name"].endswith("Trainer") for one in makers)
-	return found and found._replace(idle=idle)
+	config = found.given.get("fsdp_config") if found else None
+	if not found or not config or not isinstance(config.value, str) or config.state == "open":
+		return found and found._replace(idle=idle)
+	more = {"fsdp_config": config._replace(value=f"what {config.value} says", state="open")}
+	if fsdp and basename(fsdp.path) == basename(config.value) and isinstance(fsdp.data, dict):
+		more = {"fsdp_config": config._replace(value=fsdp.data)}
+		for key, value in fsdp.data.items():
+			one = setting_at("", value, fsdp, (key,))._replace(surface="trainer")
+			more[f"fsdp_config.{str(key).removeprefix('fsdp_')}"] = one
+	return found._replace(idle=idle, given={**found.given, **more})
 
 
 def arguments_of(file: Document | None, script: Document | None, release: str) -> Trainer | None:
@@ -76,7 +91,7 @@ def left_open(call: Mapping[str, Any]) -> frozenset[str] | None:
 def given(document: Document, base: Pointer) -> Iterator[tuple[str, Setting]]:
 	found = document.get(*base)
 	for name, value in found.items() if isinstance(found, dict) else ():
-		unknown = (type(value) is list and OPEN in value) or (name == "fsdp_config" and isinstance(value, str))
+		unknown = type(value) is list and OPEN in value
 		yield name, setting_at("", OPEN if unknown else value, document, (*base, name))
 		for key, one in value.items() if isinstance(value, dict) else ():
 			yield f"{name}.{key}", setting_at("", one, document, (*base, name, key))

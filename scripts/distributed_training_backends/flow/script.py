@@ -190,14 +190,14 @@ def script_of(document: Document, launched: Launched, targets: Targets, context:
 def runs_beside(document: Document, launched: Launched, targets: Targets, context: Context) -> list[Run]:
 	"""The runs of a script, or of a file of TrainingArguments where there is one, with the launches given beside it."""
 	starts, beside = launched
-	more: dict[str, list[Document]] = {kind: [] for kind in ("deepspeed", "environment")}
+	more: dict[str, list[Document]] = {kind: [] for kind in ("deepspeed", "environment", "fsdp")}
 	for one in beside:
 		more.get(one.kind, []).append(one)
 	found: list[Run] = []
 	for given in starts:
 		scripts = scripts_of(given[-1], beside, targets.accelerate)
 		if document.kind != "python" or any(one is document for one in scripts):
-			documents = [*given, *more["environment"], *more["deepspeed"], document]
+			documents = [*given, *more["environment"], *more["deepspeed"], *more["fsdp"], document]
 			run = run_of(documents, targets.accelerate, context, targets.transformers)
 			found += [run] if run else []
 	return found if document.kind == "python" or len(found) == 1 else []
