@@ -201,6 +201,8 @@ def test_the_trainer_fills_in_more_than_accelerate(to: str, status: str | None) 
 def test_the_launcher_says_more_of_compiling_than_torchrun(release: str, status: str | None) -> None:
 	report = convert("torch_compile: true", "accelerate", release, kind="trainer")
 	assert said(report).get("dynamo_use_dynamic") == status
+	there = convert("distributed_type: MULTI_GPU\ndynamo_config: {dynamo_backend: INDUCTOR}\n", "trainer", release)
+	assert ("dynamo_use_dynamic" in said(there)) is bool(status)
 
 
 IMPORTS = "from trl import SFTConfig\nfrom accelerate import Accelerator\n"

@@ -43,6 +43,9 @@ class Reader:
 		place = at(name)
 		self.notes.append(Note(status, name, why, place.document.place(place).line))
 
+	def unnamed(self, call: Call) -> None:
+		self.note("open", call.name, "some of its arguments are not known by name here", call.at)
+
 	def made_by(self, value: Any) -> Call | None:
 		return self.script.made_by(value) if self.script else None
 
@@ -77,7 +80,7 @@ class Reader:
 		if accelerator.open:
 			if kind == "MULTI_GPU":
 				raise undecided("a plugin", accelerator.at)
-			self.note("open", accelerator.name, "some of its arguments are not known by name here", accelerator.at)
+			self.unnamed(accelerator)
 		if kind not in TYPES.values():
 			told = f"{kind}: how many processes there are decides, which the script does not say"
 			self.note("open", "distributed_type", told, accelerator.at)
@@ -109,7 +112,7 @@ class Reader:
 
 	def made(self, row: Row, call: Call) -> None:
 		if call.open or len(call.given) < len(call.positional):
-			self.note("open", call.name, "some of its arguments are not known by name here", call.at)
+			self.unnamed(call)
 		self.plugin(row, call.name, call.given, call.at)
 
 	def defaults(self, row: Row, owner: str, at: Where) -> Settings:
@@ -194,7 +197,7 @@ def hub_of(document: Document, fsdp: Document | None, targets: Targets, to: str)
 	if call.open:
 		if not (call.given.get("fsdp") or call.given.get("deepspeed")):
 			raise undecided("fsdp or deepspeed", call.at)
-		made.note("open", call.name, "some of its arguments are not known by name here", call.at)
+		made.unnamed(call)
 	return made.hub(document, fsdp)
 
 

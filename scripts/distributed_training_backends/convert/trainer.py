@@ -53,8 +53,10 @@ class Arguments:
 			if value not in (None, "default"):
 				yield name, str(value).lower()
 		for option in ("dynamo_use_fullgraph", "dynamo_use_dynamic", "dynamo_use_regional_compilation"):
-			if self.run.on(option):
-				self.run.about("lost", option, "TrainingArguments has nothing like it")
+			on = self.run.on(option)
+			if on or (option == "dynamo_use_dynamic" and self.run.since("1.7.0")):  # else None, not False
+				told = f"no argument says it: export ACCELERATE_{option.upper()}={str(on).lower()}"
+				self.run.about("open", option, told)
 
 	def deepspeed(self) -> Settings:
 		run = self.run
