@@ -30,7 +30,7 @@ def compared(run: Drawn, before: str, after: str) -> Comparison:
 	found = documents(run)
 	units = [Unit(document) for document in found if document.kind == "accelerate"]
 	options = api.Options(api.default_targets()._replace(accelerate=after), compare=before)
-	report = effects.added(api.validate_text(found[0].text, options, "config.yaml"), units, options)
+	report = effects.added(api.validate_text(found[0].text, options, "config.yaml"), units, options, ())
 	assert report.comparison is not None
 	return report.comparison
 
