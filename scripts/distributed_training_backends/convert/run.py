@@ -82,7 +82,8 @@ def convert(
 	hub, notes, inner, own = hub_of(given, options, to)
 	script = script or (script_in(main, targets.accelerate) if main.kind == "launch" else "")
 	companion = main if main.kind == "deepspeed" else inner or find(hub)
-	run = Run(hub, companion, targets, options.context, script or SCRIPT, own)
+	run = Run(hub, companion, targets, options.context, script or SCRIPT)
+	run.own = own
 	text, in_place = TO[to](run), to in IN_PLACE
 	made = run.notes if hub is main else [note._replace(line=None) for note in run.notes]
 	report = ConvertReport(

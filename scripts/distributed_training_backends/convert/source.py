@@ -167,17 +167,13 @@ def strategy_named(value: object) -> Strategy | None:
 class Run(Draft):
 	"""The config of one run on its way to another spelling. What is asked about it is about its first text."""
 
+	own: Mapping[str, Any] | None = None  # as in Hub
+
 	def __init__(
-		self,
-		document: Document,
-		companion: Document | None,
-		targets: Targets,
-		context: Context,
-		script: str,
-		own: Mapping[str, Any] | None = None,
+		self, document: Document, companion: Document | None, targets: Targets, context: Context, script: str
 	) -> None:
 		super().__init__(document)
-		self.companion, self.targets, self.script, self.own = companion, targets, script, own
+		self.companion, self.targets, self.script = companion, targets, script
 		self.release = targets.accelerate
 		self.known = knowledge.for_release(self.release)
 		for block in BLOCKS:
