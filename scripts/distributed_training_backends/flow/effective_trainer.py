@@ -24,6 +24,7 @@ FORMS: Mapping[str, Any] = {
 	"": lambda value: value,
 	"upper": lambda value: str(value).upper(),
 	"lower": lambda value: str(value).lower(),
+	"on": lambda value: bool(value) or None,  # handed over only where it is true
 	"flag": lambda value: typed("bool", str(value)),
 	"classes": lambda value: ",".join(map(str, value)) if isinstance(value, list) else value,
 }
