@@ -27,7 +27,6 @@ from distributed_training_backends.sources.python_source import parse_python
 from distributed_training_backends.sources.yaml_source import parse_yaml
 
 CASES = yaml.safe_load(packed.unpacked(Path(__file__).parent / "cases" / "effective.yaml.gz"))
-PRECISION = "accelerator.mixed_precision"
 NAMED: dict[str, Any] = CASES["named"]
 
 
@@ -190,83 +189,30 @@ def test_shares_of_machines_are_open_where_their_number_is(machines: str) -> Non
 		assert {one.state for one in found} == {"open"}
 
 
-@table(
-	"""runs, given, precisions, told
-"bf16 sft.py, no dpo.py", sft.py dpo.py, [fp16, bf16], 1
-"bf16 sft.py, no dpo.py", sft.py, [fp16, "no"], 1
-"fp16 sft.py, bf16 src/sft.py", sft.py, [fp16, fp16], 1
-"bf16 -m sft, no -m dpo", dpo.py, [bf16, bf16], 0
-"bf16 $SCRIPT", sft.py, [fp16], 1
-"bf16 train.py, bf16 train.py", sft.py, [fp16, fp16], 2
-"bf16 train.py", sft.py dpo.py, [bf16], 0"""
-)
-def test_a_command_runs_the_script_that_it_names(
-	runs: str, given: str, precisions: list[str], told: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("commands", "there", "given", "name", "values", "told"), CASES["files"])
+def test_files_given_together(
+	commands: list[str],
+	there: str,
+	given: str,
+	name: str,
+	values: list[Any],
+	told: int,
+	tmp_path: Path,
+	monkeypatch: pytest.MonkeyPatch,
 ) -> None:
 	monkeypatch.chdir(tmp_path)
-	launch = "accelerate launch --multi_gpu --num_processes 4 --mixed_precision"
-	Path("one.sh").write_text("".join(f"{launch} {one}\n" for one in runs.split(", ")))
-	Path("sft.py").write_text('from transformers import TrainingArguments\nTrainingArguments("o", fp16=True)\n')
-	Path("dpo.py").write_text('from accelerate import Accelerator\nAccelerator(mixed_precision="bf16")\n')
-	options = api.Options(api.default_targets(), effective=True)
-	report = api.validate_paths(["one.sh", *given.split()], options)
+	Path("one.sh").write_text("".join(f"accelerate launch {one}\n" for one in commands))
+	for path in there.split():
+		Path(path).write_text(CASES["texts"][path])
+	report = api.validate_paths(["one.sh", *given.split()], api.Options(api.default_targets(), effective=True))
 	assert report.effective is not None
-	found = [named(one, PRECISION).value for one in (report.effective, *report.effective.others)]
-	assert found == precisions
+	assert [named(one, name).value for one in (report.effective, *report.effective.others)] == values
 	assert sum(finding.code == "XCF034" for file in report.files for finding in file.findings) == told
 
 
-NAMES_FILE = 'from transformers import TrainingArguments\nTrainingArguments("o", bf16=True, deepspeed="ds2.json")\n'
-ZERO = {
-	name: f'{{"zero_optimization": {{"stage": {stage}}}, "bf16": {{"enabled": "auto"}}}}'
-	for stage, name in ((1, "ds.json"), (3, "ds2.json"))
-}
-
-
-@table(
-	"""there, given, stage, precision
-ds.json, "", "2, unless ds2.json sets it", what ds2.json says
-ds.json ds2.json, "", 3, bf16
-ds.json ds2.json, ds.json ds2.json, 3, bf16"""
-)
-def test_the_deepspeed_file_that_a_script_names(
-	there: str, given: str, stage: Any, precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-	monkeypatch.chdir(tmp_path)
-	for name in there.split():
-		Path(name).write_text(ZERO[name])
-	Path("train.py").write_text(NAMES_FILE)
-	options = api.Options(api.default_targets(), effective=True)
-	found = api.validate_paths(["train.py", *given.split()], options, launch="accelerate launch train.py").effective
-	assert found is not None
-	assert [named(found, "deepspeed_plugin.zero_stage").value, named(found, PRECISION).value] == [stage, precision]
-
-
 def test_a_text_of_a_deepspeed_config_is_the_file_that_the_script_names() -> None:
-	texts: Any = {"launch": "accelerate launch train.py", "python": NAMES_FILE, "deepspeed": ZERO["ds2.json"]}
+	texts: Any = {"launch": "accelerate launch zero.py", "python": CASES["texts"]["zero.py"]}
+	texts["deepspeed"] = CASES["texts"]["ds2.json"]
 	found = api.validate_together(texts, api.Options(api.default_targets(), effective=True)).effective
 	assert found is not None
-	assert named(found, PRECISION).value == "bf16"
-
-
-@table(
-	"""words, name, value
---tpu --num_processes 8, accelerator.distributed_type, XLA
-'"${ARGS[@]}"', torchrun.nproc_per_node, 'as there are devices, unless "${ARGS[@]}" sets it'"""
-)
-def test_what_a_command_leaves_to_the_machine(words: str, name: str, value: str) -> None:
-	texts: Any = {"launch": f"accelerate launch {words} train.py"}
-	found = api.validate_together(texts, api.Options(api.default_targets(), effective=True)).effective
-	assert found is not None
-	assert named(found, name).value == value
-
-
-@pytest.mark.parametrize("given", [True, False])
-def test_the_file_that_fsdp_config_names(given: bool) -> None:
-	text = 'from transformers import TrainingArguments\nTrainingArguments("o", fsdp=True, fsdp_config="fsdp.json")\n'
-	documents = [parse_yaml("c.yaml", config("MULTI_GPU"), "accelerate"), parse_python("s.py", text)]
-	documents += [Document("fsdp.json", "fsdp", "json", "", {"fsdp_offload_params": 0, "cpu_offload": True}, {})][
-		:given
-	]
-	setting = named(of_documents(documents), "fsdp_plugin.cpu_offload")
-	assert setting.value == (True if given else "False, unless fsdp_config changes it")
+	assert named(found, "accelerator.mixed_precision").value == "bf16"
