@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
-from tests.tables import table
 
 import packed
 from distributed_training_backends import api
@@ -128,28 +127,6 @@ def test_secrets_of_the_environment_are_masked() -> None:
 	assert "0123456789" not in text
 
 
-SCRIPT = """
-from accelerate import Accelerator, FullyShardedDataParallelPlugin
-unused = FullyShardedDataParallelPlugin(limit_all_gathers=False)
-plugin = FullyShardedDataParallelPlugin(use_orig_params=size > 1, sync_module_states=False)
-accelerator = Accelerator(fsdp_plugin={handed})
-"""
-
-
-@table(
-	"""handed, name, value, state
-plugin, fsdp_plugin.limit_all_gathers, true, default
-unused, fsdp_plugin.limit_all_gathers, false, set
-plugin, fsdp_plugin.use_orig_params, "known at run time: size > 1", open
-"plugin, **more", accelerator.mixed_precision, "no, unless the call at 5 sets it", open
-plugin, accelerator.mixed_precision, "no", default"""
-)
-def test_what_a_script_hands_over(handed: str, name: str, value: Any, state: str) -> None:
-	script = parse_python("s.py", SCRIPT.replace("{handed}", handed))
-	setting = named(of_documents([parse_yaml("c.yaml", config("FSDP"), "accelerate"), script]), name)
-	assert (setting.value, setting.state) == (value, state)
-
-
 @pytest.mark.parametrize(("script", "name", "value", "state"), CASES["scripts"])
 def test_a_script_with_a_trainer(script: str, name: str, value: Any, state: str) -> None:
 	names = "from accelerate import *\nfrom transformers import HfArgumentParser, Trainer, TrainingArguments\n"
@@ -174,19 +151,6 @@ def test_the_name_of_the_first_machine_is_open_where_nobody_gives_it() -> None:
 	found = run("MULTI_GPU", "num_machines: 2\nmain_process_port: 29501")
 	assert "the text None:29501" in named(found, "torchrun.rdzv_endpoint").value
 	assert named(run("XLA"), "accelerator.num_processes").state == "open"
-
-
-@pytest.mark.parametrize("machines", ["$NODES", "4"])
-def test_shares_of_machines_are_open_where_their_number_is(machines: str) -> None:
-	flags = f"--multi_gpu --num_machines {machines} --num_processes 32 --machine_rank 1 --main_process_ip 10.0.0.1"
-	command = f"accelerate launch {flags} --main_process_port 29500 train.py"
-	report = api.validate_together({"launch": command}, api.Options(api.default_targets(), effective=True))
-	assert report.effective is not None
-	found = [named(report.effective, f"torchrun.{one}") for one in ("nproc_per_node", "rdzv_endpoint", "rdzv_configs")]
-	if machines == "4":
-		assert [one.value for one in found] == [8, "10.0.0.1:29500", {"timeout": 900, "rank": 1}]
-	else:
-		assert {one.state for one in found} == {"open"}
 
 
 @pytest.mark.parametrize(("commands", "there", "given", "name", "values", "told"), CASES["files"])

@@ -57,7 +57,9 @@ def worker(run: Run, variables: Variables, started: Mapping[str, Setting]) -> It
 	plugins = {name: switched(run, variables, owner, variable) for owner, (name, variable) in OWNERS.items()}
 	processes = world(run, variables, started)
 	kind = kind_of_run(run, variables, processes, plugins)
-	yield from (kind._replace(losers=tuple(one for one in kind.losers if one.value != kind.value)), processes)
+	switches = (variables[name] for _, name in OWNERS.values() if name in variables and not kind.argued)
+	unknown = next((one._replace(name=kind.name) for one in switches if one.state == "open"), kind)
+	yield from (unknown._replace(losers=tuple(one for one in kind.losers if one.value != kind.value)), processes)
 	precision = precision_of(run, variables)
 	yield from fields(run, dynamo_variables(run, variables), "TorchDynamoPlugin", "dynamo_plugin").values()
 	if plugins["deepspeed"] and kind.value == "DEEPSPEED":
