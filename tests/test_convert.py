@@ -13,7 +13,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 from tests.oracle.commands import parsed
-from tests.tables import table
+from tests.tables import packed_table, table
 
 from distributed_training_backends import api
 from distributed_training_backends.convert.launch import to_config
@@ -105,22 +105,7 @@ TWO_NODES["fsdp_sharding_strategy"] = "HYBRID_SHARD"
 
 
 # In the last one, FSDP1 runs FULL_SHARD whatever the first key says.
-@table(
-	"""changes, expected, status
-{fsdp_sharding_strategy: SHARD_GRAD_OP}, {fsdp_reshard_after_forward: false}, {}
-{fsdp_sharding_strategy: 2}, {fsdp_reshard_after_forward: false}, {}
-TWO_NODES, HYBRID, {}
-{fsdp_sharding_strategy: HYBRID_SHARD}, {parallelism_config: null}, {fsdp_sharding_strategy: same}
-{fsdp_sharding_strategy: NO_SHARD}, {distributed_type: MULTI_GPU}, {distributed_type: changed}
-{fsdp_backward_prefetch: BACKWARD_POST}, {}, {fsdp_backward_prefetch: lost}
-{fsdp_forward_prefetch: true}, {}, {fsdp_forward_prefetch: lost}
-{fsdp_use_orig_params: false}, {}, {fsdp_use_orig_params: lost}
-{fsdp_state_dict_type: LOCAL_STATE_DICT}, {fsdp_state_dict_type: SHARDED_STATE_DICT}, {fsdp_state_dict_type: changed}
-{fsdp_reshard_after_forward: SHARD_GRAD_OP}, {fsdp_reshard_after_forward: true}, {fsdp_reshard_after_forward: changed}
-""",
-	TWO_NODES=TWO_NODES,
-	HYBRID=HYBRID,
-)
+@packed_table("convert.each_setting_of_fsdp1", TWO_NODES=TWO_NODES, HYBRID=HYBRID)
 def test_each_setting_of_fsdp1(changes: dict[str, Any], expected: dict[str, Any], status: dict[str, str]) -> None:
 	report = convert(fsdp1(**changes), "fsdp2")
 	data = yaml.safe_load(report.text)
@@ -276,20 +261,7 @@ def test_every_result_validates_clean(text: str, to: str, release: str) -> None:
 	Draft202012Validator(load_json("schemas/convert_report.schema.json")).validate(convert_data(report))
 
 
-@table(
-	"""text, to, message
-FSDP1, fsdp, --to fsdp2
-ZERO3, deepspeed, 'runs DEEPSPEED, not FSDP'
-FILE, fsdp, 'names the DeepSpeed file ds.json: give it too'
-FSDP1, nothing, there is no target 'nothing'
-"distributed_type: FSDP\\nfsdp_config: 5\\nnum_processes: 2\\n", fsdp2, fsdp_config is no mapping
-"distributed_type: MULTI_GPU\\nnum_processes: 2\\n", fsdp2, runs MULTI_GPU
-"bf16: true\\noutput_dir: x\\nper_device_train_batch_size: 1\\n", fsdp2, runs MULTI_GPU
-"bf16: true\\noutput_dir: x\\nper_device_train_batch_size: 1\\n", trainer, TrainingArguments already""",
-	FSDP1=FSDP1,
-	ZERO3=ZERO3,
-	FILE=FILE,
-)
+@packed_table("convert.what_cannot_be_converted_is_refused_in_one_line", FSDP1=FSDP1, ZERO3=ZERO3, FILE=FILE)
 def test_what_cannot_be_converted_is_refused_in_one_line(text: str, to: str, message: str) -> None:
 	with pytest.raises(BadConversionError, match=message) as caught:
 		convert(text, to)

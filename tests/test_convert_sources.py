@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.oracle.commands import parsed
-from tests.tables import table
+from tests.tables import packed_table, table
 from tests.test_convert import FSDP1, ZERO3, call_of, convert, fsdp1, said, words_of
 
 from distributed_training_backends import api
@@ -116,17 +116,7 @@ DEEPSPEED = {**AUTO, "bf16": {"enabled": "auto"}, "zero_optimization": ZERO}
 
 
 # What the Trainer of each release gives to the plugin: `_process_fsdp_args` of training_args.py
-@table(
-	"""release, arguments, block
-5.24.0, {fsdp: true}, {version: 2, reshard_after_forward: true, state_dict_type: FULL_STATE_DICT}
-5.24.0, {fsdp: 3, fsdp_config: {version: 1.5}}, {version: 1}
-5.24.0, {fsdp: shard_grad_op}, {reshard_after_forward: false, auto_wrap_policy: TRANSFORMER_BASED_WRAP}
-5.24.0, {fsdp: true, fsdp_config: {fsdp_version: 1}}, {sharding_strategy: FULL_SHARD, use_orig_params: true}
-5.9.0, {fsdp: [shard_grad_op, offload]}, {version: 1, sharding_strategy: FULL_SHARD, offload_params: true}
-5.2.0, {fsdp: shard_grad_op}, {sharding_strategy: SHARD_GRAD_OP, cpu_ram_efficient_loading: false}
-5.2.0, {fsdp: true, fsdp_config: {version: 2}}, {version: 2, reshard_after_forward: false}
-4.57.0, {fsdp: shard_grad_op auto_wrap, fsdp_config: {version: 2}}, {version: 1, sharding_strategy: SHARD_GRAD_OP}"""
-)
+@packed_table("convert_sources.fsdp_of_the_trainer")
 def test_fsdp_of_the_trainer(release: str, arguments: dict[str, Any], block: dict[str, Any]) -> None:
 	code = f"from transformers import *\nTrainingArguments(**{arguments})\n"
 	for kind, text in {"trainer": yaml.safe_dump(arguments), "python": code}.items():
@@ -154,16 +144,7 @@ def test_deepspeed_of_the_trainer(zero: dict[str, Any], block: dict[str, Any], c
 
 
 # One process is not started by torchrun: MULTI_GPU would be refused as a flag
-@table(
-	"""kind, text, count, distributed
-trainer, "bf16: true", 8, MULTI_GPU
-trainer, "bf16: true", 1, "NO"
-trainer, "fsdp_config: [version]", 8, MULTI_GPU
-python, "from accelerate import *; Accelerator(deepspeed_plugin=DeepSpeedPlugin())", 8, DEEPSPEED
-launch, accelerate launch t.py, 8, MULTI_GPU
-launch, accelerate launch --cpu t.py, 1, "NO"
-deepspeed, '{"train_batch_size": 8}', 8, DEEPSPEED"""
-)
+@packed_table("convert_sources.the_number_of_processes_is_taken_from_the_caller")
 def test_the_number_of_processes_is_taken_from_the_caller(kind: Any, text: str, count: int, distributed: str) -> None:
 	assert said(convert(text, "accelerate", kind=kind))["num_processes"] == "open"
 	options = api.Options(api.default_targets(), api.Context(num_processes=count), kind)
@@ -208,17 +189,7 @@ def test_the_launcher_says_more_of_compiling_than_torchrun(release: str, status:
 IMPORTS = "from trl import SFTConfig\nfrom accelerate import Accelerator\n"
 
 
-@table(
-	"""code, message
-SFTConfig(fsdp=chosen), fsdp decides what runs
-SFTConfig(**more), ':3: fsdp or deepspeed decides what runs'
-Accelerator(fsdp_plugin=chosen), fsdp_plugin decides what runs
-Accelerator(**more), a plugin decides what runs
-SFTConfig(); SFTConfig(fsdp=True), 'SFTConfig in line 3, SFTConfig in line 3: one run'
-SFTConfig(bf16=True); Accelerator(cpu=True), one run
-parser.parse(), what a parser makes
-"SFTConfig(fsdp=True, fsdp_config='f.json')", 'names the file f.json: write its mapping there'"""
-)
+@packed_table("convert_sources.arguments_that_are_not_known")
 def test_arguments_that_are_not_known(code: str, message: str) -> None:
 	with pytest.raises(BadConversionError, match=message):
 		convert(IMPORTS + code + "\n", "accelerate", kind="python")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.strategies import json_soups, mappings, yaml_soups
-from tests.tables import table
+from tests.tables import packed_table
 
 from distributed_training_backends.api import Options, default_targets, validate_text
 from distributed_training_backends.model import KINDS, Kind
@@ -31,48 +31,12 @@ def loaded(text: str, path: str = "cfg.yaml", kind: Kind | None = None) -> Docum
 	return document
 
 
-@table(r"""path, text, kind
-a.yaml, "compute_environment: LOCAL_MACHINE\ndistributed_type: 'NO'\n", accelerate
-a.yaml, "distrbuted_type: FSDP\nnum_processes: 4\nfsdp_config: {}\n", accelerate
-a.yaml, "fsdp_config:\n  fsdp_version: 2\nmixed_precision: bf16\nnum_machines: 1\n", accelerate
-a.yaml, "deepspeed_config:\n  zero_stage: 3\n", accelerate
-a.yaml, "distributed_type: FSDP\nnum_nodes: 2\nnproc_per_node: 8\nmaster_addr: a\n", accelerate
-a.yaml, "parallelism_config:\n  parallelism_config_tp_size: 2\n", accelerate
-a.json, '{"distributed_type": "MULTI_GPU", "zero_optimization": {"stage": 2}, "num_processes": 2}', accelerate
-ds.json, '{"zero_optimization": {"stage": 2}}', deepspeed
-ds.json, '{"train_batch_size": 8, "fp16": {"enabled": true}}', deepspeed
-ds.yml, '{"bf16": {"enabled": true}, "train_micro_batch_size_per_gpu": "auto"}', deepspeed
-x.json, '{"optimizer": {"type": "AdamW"}, "scheduler": {"type": "WarmupLR"}}', deepspeed
-f.json, '{"transformer_layer_cls_to_wrap": "LlamaDecoderLayer"}', fsdp
-f.json, '{"fsdp_backward_prefetch": "backward_pre", "fsdp_forward_prefetch": "true"}', fsdp
-f.json, '{"min_num_params": 2000, "xla": true}', fsdp
-p.yaml, "dp_shard_size: 4\ntp_size: 2\n", parallelism
-p.yaml, "parallelism_config_dp_replicate_size: 2\nparallelism_config_cp_size: 2\n", parallelism
-p.yaml, "backend: TE\nfp8_format: HYBRID\nmargin: 0\n", fp8
-p.yaml, "load_in_4bit: true\nbnb_4bit_quant_type: nf4\n", quantization
-p.yaml, "load_in_4bit: true\nbnb_4bit_quant_tpye: nf4\nllm_int8_treshold: 6\n", quantization
-t.yaml, "output_dir: out\nper_device_train_batch_size: 2\nbf16: true\ndeepspeed: ds.json\n", trainer""")
+@packed_table("detect.kinds_by_content")
 def test_kinds_by_content(path: str, text: str, kind: Kind) -> None:
 	assert loaded(text, path).kind == kind
 
 
-@table(r"""path, text
-a.yaml, "name: ci\non: [push]\njobs: {}\n"
-package.json, '{"name": "x", "version": "1.0.0", "scripts": {}, "dependencies": {}}'
-config.json, '{"architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "torch_dtype": "bfloat16"}'
-axolotl.yml, "base_model: m\ndatasets: []\nmicro_batch_size: 2\nload_in_4bit: true\noutput_dir: out\n"
-lf.yaml, "stage: sft\nfinetuning_type: lora\noutput_dir: o\nper_device_train_batch_size: 1\nlearning_rate: 1\n"
-tt.yaml, "model:\n  _component_: torchtune.models.llama3\noutput_dir: o\noptimizer:\n  lr: 1\n"
-a.yaml, "version: 2\nname: x\nmargin: 1\n"
-sft.yaml, "model_name_or_path: m\ndataset_name: d\nnum_processes: 4\n"
-run.yaml, "num_processes: 4\nmachine_rank: 0\nlearning_rate: 1.0e-4\n"
-a.md, "It:\n```json\n{\n  \"zero_optimization\": {\"stage\": 2},\n  ...\n}\n```\n"
-a.md, "It:\n```\n{\"zero_optimization\": {…}, \"steps_per_print\": 2}\n```\n"
--, "It:\n```json\n\"zero_optimization\": {\n  \"stage\": 2\n}\n```\n"
-a.md, "It:\n```py\nquant = dict(\n  llm_int8_threshold: 6,\n```\n"
-list.yaml, "- a\n- b\n"
-a.yaml, "only words\n"
-a.yaml, ''""")
+@packed_table("detect.what_is_none_of_ours")
 def test_what_is_none_of_ours(path: str, text: str) -> None:
 	answer = load(Raw(path, text), None)
 	assert isinstance(answer, Unreadable)
@@ -80,10 +44,7 @@ def test_what_is_none_of_ours(path: str, text: str) -> None:
 	assert "--format" in answer.message
 
 
-@table(r"""path, text, kind, line
-config.json, "{\"model_type\": \"llama\",\n \"quantization_config\": {\n\"load_in_4bit\": true}}", quantization, 3
-run.yaml, "lr: 1\nquantization_config:\n  load_in_8bit: true\n", quantization, 3
-f.json, '{"fsdp_config": {"transformer_layer_cls_to_wrap": ["A"], "version": 2}}', fsdp, 1""")
+@packed_table("detect.a_config_inside_a_file_of_another_program")
 def test_a_config_inside_a_file_of_another_program(path: str, text: str, kind: Kind, line: int) -> None:
 	document = loaded(text, path)
 	assert document.kind == kind
@@ -111,17 +72,7 @@ def test_the_kind_can_be_told() -> None:
 		assert loaded("torchrun a.py\n" if kind == "launch" else "a: 1\n", kind=kind).kind == kind
 
 
-@table("""path, kind, syntax
-a.yaml, accelerate, yaml
-a.json, accelerate, json
-a.conf, accelerate, yaml
--, accelerate, json
-a.yaml, deepspeed, json
-a.yaml, fsdp, json
-a.yaml, trainer, yaml
-a.json, trainer, json
-A.JSON, accelerate, yaml
-<text>, accelerate, json""")
+@packed_table("detect.each_kind_gets_the_reader_of_its_consumer")
 def test_each_kind_gets_the_reader_of_its_consumer(path: str, kind: Kind, syntax: str) -> None:
 	assert loaded('{"a": 1}', path, kind).syntax == syntax
 

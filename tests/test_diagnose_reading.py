@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.tables import packed_table, table
+from tests.tables import packed_table
 
 from distributed_training_backends.diagnose import reading, templates
 from distributed_training_backends.diagnose.reading import (
@@ -109,32 +109,12 @@ def test_records_of_a_json_log_give_their_message_and_rank() -> None:
 	]
 
 
-@table(
-	"""line, quiet
-"2026-03-02 10:00:00,123 INFO trainer: x", true
-"[2026-03-02 10:00:00,123] [INFO] [engine.py:20:find] x", true
-"INFO:root:x", true
-"I0302 10:00:00.000000 100 a.py:1] x", true
-'ts=1 level=info msg="x"', true
-"ERROR trainer: the INFO level was x", false
-"node-0:100:200 [0] NCCL INFO x", false
-"RuntimeError: NCCL error, run with NCCL_DEBUG=INFO for details", false"""
-)
+@packed_table("diagnose_reading.lines_that_inform_are_told_from_those_that_complain")
 def test_lines_that_inform_are_told_from_those_that_complain(line: str, quiet: bool) -> None:
 	assert reading.is_quiet(line) == quiet
 
 
-@table(
-	"""template, text, found
-port * is in use, "Port 29500, is in\\nuse!", true
-port * is in use, FAR, false
-"exitcode #", "exitcode: -9", true
-"exitcode #", "exitcode: nine", false
-tpu_* key, the tpu_zone key, true
-tpu_* key, tpu key, false
-use, "misuse, used", false""",
-	FAR=f"port {'x ' * templates.REACH} is in use",
-)
+@packed_table("diagnose_reading.templates_find_words", FAR=f"port {'x ' * templates.REACH} is in use")
 def test_templates_find_words(template: str, text: str, found: bool) -> None:
 	assert bool(templates.Template(template).find(templates.plain(text))) == found
 

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.strategies import json_documents, scalars, values, yaml_documents
-from tests.tables import table
+from tests.tables import packed_table
 
 from distributed_training_backends import edits, fix
 from distributed_training_backends.model import Kind
@@ -323,11 +323,6 @@ def test_a_file_with_a_finding_on_every_line_takes_bounded_time() -> None:
 	assert found[-1] is None  # no more trials: a second round of fixing will offer it
 
 
-@table(r"""text, target, after
-"a: 1  # why\nb:\n  c: 2\n", [b], "b:\n  c: 2\n  a: 1  # why\n"
-"a: 1  # why\nc: 2\n", [b], "c: 2\nb:\n  a: 1  # why\n"
-"a: 1  # why\nb: {}\n", [b], ~
-"a: 1\nb: {}\n", [b], "b: {a: 1}\n"
-"{b: {c: 2}, # one\n a: 1 # why\n}\n", [b], ~""")
+@packed_table("edits.a_move_takes_its_comment_along_or_is_not_made")
 def test_a_move_takes_its_comment_along_or_is_not_made(text: str, target: list[str], after: str | None) -> None:
 	assert edited(text, move("a", to=tuple(target))) == after

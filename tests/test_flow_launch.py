@@ -73,14 +73,7 @@ def test_several_machines_with_deepspeed(launcher: str | None, elastic: bool) ->
 	assert merged.elastic is elastic
 
 
-@table(r"""text, option, read
-"MULTI_GPU\nmachine_rank: 0\n", machine_rank, no
-"MULTI_GPU\nnum_machines: 2\n", machine_rank, yes
-FSDP, fsdp_offload_params, yes
-MULTI_GPU, fsdp_offload_params, no
-DEEPSPEED, offload_param_nvme_path, no
-DEEPSPEED, dynamo_backend, yes
-DEEPSPEED, dynamo_mode, no""")
+@packed_table("flow_launch.which_options_a_launcher_reads")
 def test_which_options_a_launcher_reads(text: str, option: str, read: bool) -> None:
 	assert is_read(launch(f"num_processes: 4\ndistributed_type: {text}"), option) is read
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.strategies import JSON_TOKENS, damaged, json_documents, json_soups, pointers
-from tests.tables import table
+from tests.tables import packed_table, table
 
 from distributed_training_backends.sources.document import Document
 from distributed_training_backends.sources.json_source import parse_json
@@ -156,16 +156,7 @@ def test_the_examples_are_those_of_the_real_hjson(text: str, data: object) -> No
 		assert hjson.loads(as_text_mode(text)) == data
 
 
-@table(r"""text, departures
-"{\"a\": 1, // one\n \"b\": 2 # two\n}", [[comment, // one], [comment, '# two']]
-'{"a": [1, 2,],}', [[trailing-comma, ','], [trailing-comma, ',']]
-'{a: 1}', [[unquoted-key, a]]
-"{\"a\": cpu\n}", [[unquoted-string, cpu]]
-"{\"a\": 1\n\"b\": 2}", [[missing-comma, '"']]
-'{''a'': 1}', [[single-quoted, '''a''']]
-'a: 1', [[unquoted-key, a], [missing-braces, 'a: 1']]
-"{\"a\": /* x */\r\n1,}", [[comment, /* x */], [trailing-comma, ',']]
-"{a:\n'''x'''\n}", [[unquoted-key, a], [multiline-string, '''''''x''''''']]""")
+@packed_table("json_source.departures_from_json_are_named")
 def test_departures_from_json_are_named(text: str, departures: list[list[str]]) -> None:
 	document = parse(text)
 	found = [[one.name, text[one.extent.start : one.extent.end]] for one in document.defects]
@@ -175,13 +166,7 @@ def test_departures_from_json_are_named(text: str, departures: list[list[str]]) 
 	assert names(other) == ["syntax-error", *(name for name, _ in departures)]
 
 
-@table(r"""text, position, words
-'{"a": 1,}', [1, 9], Illegal trailing comma before end of object|Expecting property name
-"{\n \"a\": 1\n \"b\": 2}", [3, 2], 'Expecting '','' delimiter'
-'{a: 1}', [1, 2], Expecting property name enclosed in double quotes
-'{"a": 1} x', [1, 10], Extra data
-"{\"a\": \"x\ny\"}", [1, 9], Invalid control character at
-'', [1, 1], Expecting value""")
+@packed_table("json_source.what_json_refuses_is_told_in_its_words")
 def test_what_json_refuses_is_told_in_its_words(text: str, position: list[int], words: str) -> None:
 	refusal = parse_json("cfg.json", text, "fsdp").defects[0]
 	document = parse_json("cfg.json", text, "fsdp")

@@ -111,19 +111,7 @@ def test_what_the_loader_does_with_a_file() -> None:
 	assert "num_processes" not in at("0.33.0").fills
 
 
-@table("""release, block, key, argument
-1.15.0, fsdp_config, version, fsdp_version
-1.15.0, fsdp_config, fsdp_version, fsdp_version
-1.4.0, fsdp_config, my_fsdp_key, my_fsdp_key
-1.5.0, fsdp_config, my_fsdp_key, fsdp_my_fsdp_key
-1.15.0, dynamo_config, backend, dynamo_backend
-1.13.0, dynamo_config, backend, backend
-1.3.0, fp8_config, margin, ~
-1.4.0, fp8_config, margin, fp8_margin
-1.15.0, megatron_lm_config, tp_degree, tp_degree
-1.15.0, parallelism_config, tp_size, tp_size
-0.27.2, mpirun_config, mpirun_hostfile, ~
-0.28.0, mpirun_config, mpirun_hostfile, mpirun_hostfile""")
+@packed_table("knowledge_accelerate.where_a_key_of_a_block_goes")
 def test_where_a_key_of_a_block_goes(release: str, block: str, key: str, argument: str | None) -> None:
 	assert at(release).destination(block, key) == argument
 

@@ -27,11 +27,7 @@ def test_every_release_since_0_9_0_is_known() -> None:
 	assert len(deepspeed.releases()) == 73
 
 
-@table("""release, fields
-0.9.0, {zero_optimization: 26, zero_optimization.offload_optimizer: 7, wandb: 4, comms_logger: 5}
-0.16.9, {zero_optimization: 39, compile: 12, tensor_parallel: 7, comet: 9, timers.throughput: 2}
-0.19.8, {zero_optimization: 43, compile: 18, tensor_parallel: 11, fp16: 9, bf16: 5}
-0.19.8, {zero_optimization.zenflow: 10, zero_optimization.leaf_module: 3, hybrid_engine: 7}""")
+@packed_table("knowledge_deepspeed.models_have_as_many_fields_as_in_the_release")
 def test_models_have_as_many_fields_as_in_the_release(release: str, fields: dict[str, int]) -> None:
 	view = at(release)
 	for section, number in fields.items():
@@ -40,14 +36,7 @@ def test_models_have_as_many_fields_as_in_the_release(release: str, fields: dict
 		assert all(view.keys[path].read == "model" for path in paths)
 
 
-@table("""path, defaults
-zero_optimization.offload_optimizer.pin_memory, {0.9.0: false, 0.19.4: false, 0.19.5: true}
-bf16.check_grad_overflow, {0.17.1: false, 0.19.2: false, 0.19.3: true}
-bf16.immediate_grad_update, {0.13.3: false, 0.16.5: true, 0.17.1: false}
-gradient_clipping, {0.9.0: 0.0, 0.19.2: 0.0, 0.19.3: 1.0}
-steps_per_print, {0.15.1: 10, 0.15.2: ~}
-zero_optimization.reduce_bucket_size, {0.9.0: 500000000, 0.19.8: 500000000}
-zero_optimization.stage3_model_persistence_threshold, {0.19.8: 9223372036854775807}""")
+@packed_table("knowledge_deepspeed.defaults_are_those_of_the_release")
 def test_defaults_are_those_of_the_release(path: str, defaults: dict[str, Any]) -> None:
 	for release, default in defaults.items():
 		assert at(release).keys[path].default == default, release
@@ -70,20 +59,7 @@ def test_what_becomes_of_an_unknown_key(release: str, refusing: str, taking: str
 	assert blocks["optimizer.params"].unknown == blocks["scheduler.params"].unknown == "kwargs"
 
 
-@table("""release, section, taken
-0.19.8, zero_optimization, [true, false]
-0.19.8, zero_optimization.offload_param, [~, auto]
-0.14.5, zero_optimization.offload_param, [~, auto, '', []]
-0.19.8, bf16, [~]
-0.17.0, bf16, []
-0.19.8, fp16, []
-0.19.8, aio, [~]
-0.19.8, activation_checkpointing, []
-0.19.8, tensorboard, [auto]
-0.14.5, tensorboard, [auto, '', []]
-0.19.8, timers, [auto, '', x, [], [a]]
-0.19.8, expert_parallel, [~, false, 0, '', []]
-0.19.8, checkpoint.writer, [~]""")
+@packed_table("knowledge_deepspeed.what_may_stand_in_the_place_of_a_block")
 def test_what_may_stand_in_the_place_of_a_block(release: str, section: str, taken: list[Any]) -> None:
 	values: list[Any] = [None, True, False, 0, 1, 2.5, "", "auto", "x", [], ["a"]]
 	block = at(release).sections[section]
@@ -222,13 +198,7 @@ def test_releases_that_are_not_known() -> None:
 	assert at("0.20.0").release == "0.19.8"
 
 
-@table("""path, consumer, transformers, first
-optimizer.params.betas, trainer, 5.24.0, 'adam_beta1, adam_beta2'
-optimizer.params.betas, accelerate, 5.24.0, ~
-gradient_clipping, accelerate, 5.24.0, 'ACCELERATE_GRADIENT_CLIPPING, else 1.0'
-amp.enabled, trainer, 4.57.6, fp16_backend or half_precision_backend "apex"
-amp.enabled, trainer, 5.0.0, ~
-zero_optimization.zenflow.select_interval, trainer, 5.24.0, ~""")
+@packed_table("knowledge_deepspeed.what_fills_an_auto")
 def test_what_fills_an_auto(path: str, consumer: Any, transformers: str, first: str | None) -> None:
 	found = deepspeed.auto_fillers(path, consumer, "1.15.0", transformers)
 	assert (found[0] if found else None) == first

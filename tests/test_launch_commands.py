@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from tests.tables import table
+from tests.tables import packed_table, table
 
 import packed
 from distributed_training_backends import api
@@ -63,12 +63,7 @@ def test_variables_wrappers_and_the_job_are_told() -> None:
 	assert one.data["prefix"] == ["srun", "-l", "bash", "-c"]
 
 
-@table("""words, script, given, faults
-$ARGS --num_processes 2 t.py --x, t.py, [num_processes], []
-$TRAIN_SCRIPT --num_processes 2, $TRAIN_SCRIPT, [], []
-$ARGS --lr 2, '2', [], [unknown]
-$ANY --num_processes 2, $ANY, [], []
---cpu=1 --num_processes --tee, ~, [cpu], [ignored-value, no-value, no-value, no-script]""")
+@packed_table("launch_commands.what_an_open_word_may_be")
 def test_what_an_open_word_may_be(words: str, script: str | None, given: list[str], faults: list[str]) -> None:
 	line = command_line(launch_documents("-", f"{RUN} {words}")[0], "1.15.0")
 	assert (line.text(line.script) if line.script is not None else None) == script
@@ -232,13 +227,7 @@ def test_each_command_is_a_run_of_its_own(tmp_path: Path) -> None:
 	assert "; 2 other runs" in lines(report.effective, full=False)[0]
 
 
-@table("""words, precision, state
-t.py $A, "no", default
-$A t.py, "no, unless $A sets it", open
-'--mixed_precision fp16 "${A[@]}" t.py', fp16, open
---config_file gone.yaml t.py, "no, unless gone.yaml sets it", open
-'"$1"', "no", default
-$1, "no, unless $1 sets it", open""")
+@packed_table("launch_commands.what_an_open_word_may_set_is_open")
 def test_what_an_open_word_may_set_is_open(words: str, precision: str, state: str) -> None:
 	found = api.validate_together({"launch": f"{RUN} {words}"}, OPTIONS._replace(effective=True)).effective
 	settings = {one.name: one for one in found.settings} if found else {}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
-from tests.tables import table
+from tests.tables import packed_table, table
 
 import measure_lookup
 from distributed_training_backends import api, cli_lookup
@@ -78,14 +78,7 @@ def test_a_heading_that_repeats_its_parents_is_part_of_its_section() -> None:
 	assert [unit.text for unit in other.units] == ["Text.", "an example:", "More text."]
 
 
-@table("""query, first
-FSD001, rules/fsdp.md#fsd001
-fsd001, rules/fsdp.md#fsd001
-'`FSD001`', rules/fsdp.md#fsd001
-'error[FSD001]', rules/fsdp.md#fsd001
-fsdp-value, rules/fsdp.md#fsd001
---max_restarts, api-reference.md#accelerate-launch-rendezvous-and-torchrun
-FSDP_VERSION, api-reference.md#fullyshardeddataparallelplugin""")
+@packed_table("lookup.rules_flags_and_variables_find_their_section_first")
 def test_rules_flags_and_variables_find_their_section_first(query: str, first: str) -> None:
 	assert references(api.look_up(query))[0] == f"references/{first}"
 
@@ -107,16 +100,7 @@ def test_the_table_of_rules_has_their_summaries() -> None:
 	assert not any("--explain" in text for text in rows)
 
 
-@table("""text, name
-'fsdp_version: 2', fsdp_version
---fsdp-version 2, --fsdp-version
-'DeepSpeedPlugin(zero_stage=3, gradient_clipping=1.0)', DeepSpeedPlugin
-'fsdp_config: {fsdp_version: 2, fsdp_offload_params: true}', fsdp_config
-'''zero_stage''', zero_stage
-local sgd, ''
-'ValueError: nothing', ''
-fsdp_version is ignored, ''
-'torch.distributed.elastic: failed (exitcode: 1) local_rank: 0 (pid: 42)', ''""")
+@packed_table("lookup.a_name_that_stands_alone")
 def test_a_name_that_stands_alone(text: str, name: str) -> None:
 	assert lone_name(text) == name
 
@@ -182,14 +166,7 @@ def test_a_slip_brings_what_may_have_been_meant(query: str, suggestion: str) -> 
 	assert suggestion in report.summary
 
 
-@table("""query, right
-why does fsdp_ofload_params not work, deepspeed-fsdp.md#fsdp-keys
-gradeint acumulation, loop-and-checkpoints.md#accumulation
-'exitcode: -9', troubleshooting.md#a-process-is-killed-exit-code--9
-zero2 vs fsdp2 mapping, deepspeed-fsdp.md#zero-and-fsdp-equivalents
-'in set_deepspeed_weakref KeyError: ''train_batch_size''', rules/deepspeed.md#dsp054
-'parallelism_config: cp_size: 2', parallelism-and-precision.md#sizes-and-the-device-mesh
-export FSDP_VERSION=2, api-reference.md#fullyshardeddataparallelplugin""")
+@packed_table("lookup.what_is_written_otherwise_is_found_all_the_same")
 def test_what_is_written_otherwise_is_found_all_the_same(query: str, right: str) -> None:
 	assert f"references/{right}" in references(api.look_up(query, limit=3))
 

@@ -12,7 +12,7 @@ import pytest
 from tests.manifests import COMMAND
 from tests.mcp_calls import CLEAN, DEEPSPEED, SERVER
 from tests.mcp_wire import PATIENCE, Wire, skill_of, wire
-from tests.tables import table
+from tests.tables import packed_table, table
 
 from distributed_training_backends.about import NAME, VERSION
 
@@ -219,11 +219,7 @@ def test_an_old_sdk_is_told_from_a_missing_one(tmp_path: Path) -> None:
 	assert "mcp 1.30.0 does not fit; run: " in error
 
 
-@table("""arguments, said
-[--port, '8000'], '--host, --port and --allow-host are for --http'
-[--http, --port, '0'], 0 is not a number from 1 to 65535
-[--http, --host, 0.0.0.0], name it as they call it with --allow-host NAME
-[serve], 'unrecognized arguments: serve'""")
+@packed_table("mcp_stdio.a_wrong_command_line_is_told_in_one_line")
 def test_a_wrong_command_line_is_told_in_one_line(arguments: list[str], said: str) -> None:
 	status, out, error = run(sys.executable, SERVER, *arguments)
 	assert (status, out, error.count("\n")) == (2, "", 1)

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Literal, Optional, Union
 
 import pytest
-from tests.tables import table
+from tests.tables import packed_table, table
 
 import packed
 from distributed_training_backends.knowledge import pydantic_values
@@ -109,16 +109,7 @@ def test_a_nested_model_takes_what_dict_takes(value: Any, generation: int, taken
 	assert (outcome(value, "model?", (), generation) is not None) == taken
 
 
-@table("""value, bounds, problem
-0, {gt: 0}, should be greater than 0
-'0', {gt: 0}, should be greater than 0
-1, {gt: 0}, ~
-yes, {gt: 0}, ~
--1, {ge: 0}, should be at least 0
-1.5, {ge: 0.0, le: 1.0}, should be at most 1
-1.0, {ge: 0.0, le: 1.0}, ~
-1.0, {gt: 0.0, lt: 1.0}, should be less than 1
-.nan, {le: 1.0}, should be at most 1""")
+@packed_table("pydantic_values.limits_hold_for_the_converted_value")
 def test_limits_hold_for_the_converted_value(value: Any, bounds: dict[str, float], problem: str | None) -> None:
 	# reduce_bucket_size, offload_optimizer.ratio and zenflow.topk_ratio of DeepSpeed 0.19.8
 	kind = "float" if isinstance(value, float) else "int"
@@ -133,17 +124,7 @@ def test_models_drop_auto_so_that_the_default_takes_effect() -> None:
 	assert pydantic_values.problem("auto", Setting("bool", keeps_auto=True), 1) == "should be true or false"
 
 
-@table("""accepts, choices, taken, refused
-'number?', [], [~, 8, 1.5, true], ['8', auto, [], {}]
-bits, [], [true, false, 1], [~, 'false', 1.5, [], {}]
-any-case, [Warn, Ignore], [WARN, ignore], [~, true, '', x, []]
-'any-case?', [fp16, bf16], [~, BF16], [true, auto, float16, {}]
-exactly, [true, false], [true, 0, 1.0], [~, 2, 'true', []]
-'text?', [], [~, Adam, ''], [true, 1, [], {}]
-filled, [], [x, 1, [a]], [~, false, 0, '', [], {}]
-countable, [], [~, false, 0, 50257, 1.5, '', []], [auto, [1], {a: 1}]
-texts, [], ['', a, [], [a]], [~, 1, [1], true]
-auto-or-texts, [], [auto, [], [a]], [~, x, '', [1], {}]""")
+@packed_table("pydantic_values.plain_reads_refuse_what_breaks_them")
 def test_plain_reads_refuse_what_breaks_them(
 	accepts: str, choices: tuple[Any, ...], taken: list[Any], refused: list[Any]
 ) -> None:

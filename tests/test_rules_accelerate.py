@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.judging import codes, judged
-from tests.tables import packed_table, table
+from tests.tables import packed_table
 
 from distributed_training_backends.fix import splice
 
@@ -17,13 +17,7 @@ def messages(text: str, code: str, **more: Any) -> list[str]:
 	return [finding.message for finding in judged(text, **more) if finding.code == code]
 
 
-@table("""kind, setting, advice
-'NO', 'rdzv_backend: c10d', remove it
-DEEPSPEED, 'rdzv_backend: c10d', remove it
-MULTI_GPU, 'enable_cpu_affinity: true', pass --enable_cpu_affinity on
-XLA, 'downcast_bf16: ''yes''', pass --downcast_bf16 on
-MULTI_GPU, 'downcast_bf16: ''yes''', remove it
-XLA, 'tpu_use_sudo: true', pass --tpu_use_sudo on""")
+@packed_table("rules_accelerate.a_flag_is_advised_only_where_the_launcher_looks_at_it")
 def test_a_flag_is_advised_only_where_the_launcher_looks_at_it(kind: str, setting: str, advice: str) -> None:
 	said = messages(f"distributed_type: '{kind}'\n{MACHINES}{setting}\n", "ACC030")
 	(message,) = [text for text in said if setting.split(":", 1)[0] in text]
@@ -74,11 +68,7 @@ def fixes(text: str, code: str, **more: Any) -> list[str]:
 	return [finding.fix.title for finding in found if finding.code == code and finding.fix is not None]
 
 
-@table("""line, code, title, json_title
-'gpu_ids: 0', LCH007, 'write gpu_ids: ''0''', 'write gpu_ids: "0"'
-'mixed_precision: no', PRC001, write 'no', write "no"
-'mixed_precision: fp32', PRC001, write 'no', write "no"
-'main_process_port: ''29501''', LCH006, 'write main_process_port: 29501', 'write main_process_port: 29501'""")
+@packed_table("rules_accelerate.titles_of_fixes_show_the_quotation_marks")
 def test_titles_of_fixes_show_the_quotation_marks(line: str, code: str, title: str, json_title: str) -> None:
 	text = f"distributed_type: MULTI_GPU\nnum_processes: 8\n{line}\n"
 	assert fixes(text, code) == [title]
@@ -100,12 +90,7 @@ def test_fix_goes_where_the_value_comes_from() -> None:
 	assert splice(text, fix.edits).endswith("\n  num_processes: 8\n")
 
 
-@table(r"""release, block, said
-1.15.0, "fsdp_config:\n  'fsdp_version ': 2\n", nothing reads "fsdp_version " in fsdp_config
-1.15.0, "fsdp_config:\n  fsdp_offload_param: true\n", nothing reads fsdp_offload_param in fsdp_config
-1.15.0, "fsdp_config:\n  fsdp_offload_param: true\n", '; did you mean fsdp_offload_params?'
-1.3.0, "fp8_config:\n  fp8_format: E4M3\n", 'fp8_format has no effect: accelerate 1.3.0 '
-1.15.0, "fp8_config:\n  backend: TE\n  margn: 1\n", '; did you mean margin?'""")
+@packed_table("rules_accelerate.keys_are_named_as_they_stand")
 def test_keys_are_named_as_they_stand(release: str, block: str, said: str) -> None:
 	text = f"distributed_type: FSDP\nnum_processes: 8\nmixed_precision: fp8\n{block}"
 	assert [item.message for item in judged(text, accelerate=release) if said in item.message]

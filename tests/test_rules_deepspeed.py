@@ -327,14 +327,7 @@ def test_expert_parallel_is_checked_as_the_release_does(settings: dict[str, Any]
 	assert not said({**PLAIN, "expert_parallel": {"enabled": False, **settings}}, release=release)
 
 
-@table("""block, code
-{pipe_partitioned: 'true'}, DSP063
-{grad_partitioned: 1}, DSP063
-{activation_checkpoint_interval: '1'}, DSP063
-{activation_checkpoint_intervals: 1}, DSP004
-{seed_layer: true}, DSP004
-{pipe_partitioned: false, activation_checkpoint_interval: 2}, ~
-{my_own_note: 2}, ~""")
+@packed_table("rules_deepspeed.the_pipeline_block_is_judged_though_any_key_is_stored")
 def test_the_pipeline_block_is_judged_though_any_key_is_stored(block: dict[str, Any], code: str | None) -> None:
 	# runtime/pipe/engine.py of 0.19.8 asserts two truth values and compares the interval with 0
 	assert said({**PLAIN, "pipeline": block}) == ({(code, "warning")} if code else set())

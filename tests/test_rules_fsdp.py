@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.judging import codes, judged
-from tests.tables import table
+from tests.tables import packed_table, table
 
 from distributed_training_backends.flow.launch import Launch, launch_of
 from distributed_training_backends.knowledge import accelerate as knowledge
@@ -171,11 +171,7 @@ def test_a_rename_that_would_be_refused_is_not_safe() -> None:
 
 
 # The launcher refuses the policy and the version, so which of the other settings count is open until they are mended.
-@table("""control, dependent
-[fsdp_auto_wrap_policy, TRANSFORMER_AUTO_WRAP], [fsdp_transformer_layer_cls_to_wrap, OPTDecoderLayer]
-[fsdp_auto_wrap_policy, SIZE_BASED], [fsdp_min_num_params, 2000000]
-[fsdp_version, 2.0], [fsdp_reshard_after_forward, true]
-[fsdp_version, two], [fsdp_forward_prefetch, true]""")
+@packed_table("rules_fsdp.nothing_is_said_of_settings_whose_control_is_refused")
 def test_nothing_is_said_of_settings_whose_control_is_refused(
 	control: tuple[str, object], dependent: tuple[str, object]
 ) -> None:

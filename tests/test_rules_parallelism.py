@@ -38,15 +38,7 @@ def test_the_same_number_starts_on_each_machine() -> None:
 	assert "PAR003" in sized({"dp_shard_size": 9}, base)
 
 
-@table("""release, block, expected
-1.15.0, {tp_degree: '2', context_parallel_size: 1, gradient_clipping: '1e-1'}, {}
-1.15.0, {tp_degree: ~, context_parallel_size: 1}, {PAR030: error}
-1.15.0, {num_micro_batches: ~, context_parallel_size: 1}, {}
-1.15.0, {sequence_parallelism: maybe, context_parallel_size: 1}, {PAR030: error}
-1.15.0, {use_custom_fsdp: ~, context_parallel_size: 1}, {PAR030: error}
-1.12.0, {tp_degree: 3}, {PAR032: warning}
-1.12.0, {tp_degree: 8}, {}
-1.15.0, {tp_degree: 8}, {PAR032: warning, PAR033: warning}""")
+@packed_table("rules_parallelism.megatron")
 def test_megatron(release: str, block: dict[str, Any], expected: dict[str, str]) -> None:
 	names = {f"megatron_lm_{name}": value for name, value in block.items()}
 	config = {"distributed_type": "MEGATRON_LM", "num_processes": 8, "megatron_lm_config": names}
@@ -54,13 +46,7 @@ def test_megatron(release: str, block: dict[str, Any], expected: dict[str, str])
 	assert {item.code: item.severity.value for item in found if item.code.startswith("PAR")} == expected
 
 
-@table("""release, config, processes, code
-1.15.0, {tp_size: 2, dp_shard_size: 4}, ~, ~
-1.15.0, {tp_size: 2, dp_shard_size: 4}, 8, ~
-1.15.0, {tp_size: 2, dp_shard_size: 4}, 6, PAR052
-1.15.0, {tp_size: 0}, ~, PAR052
-1.15.0, {tp_sizes: 2}, ~, PAR051
-1.10.1, {sp_size: 2}, ~, PAR051""")
+@packed_table("rules_parallelism.a_lone_file")
 def test_a_lone_file(release: str, config: dict[str, Any], processes: int | None, code: str | None) -> None:
 	found = judged(config, "parallelism", known={"num_processes": processes}, accelerate=release)
 	assert {item.code for item in found} == ({code} if code else set())

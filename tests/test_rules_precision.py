@@ -82,23 +82,7 @@ def test_backends_that_go_with_a_launcher(kind: str, block: dict[str, Any], back
 	assert "PRC011" not in codes(config) | codes(config, accelerate="1.9.0")
 
 
-@table("""backend, key, value, refused
-TE, margin, '3', no
-TE, margin, yes, yes
-AO, margin, x, no
-TE, amax_history_len, 1000.0, yes
-TE, fp8_format, hybrid, no
-TE, format, E3M4, yes
-TE, amax_compute_algo, MAX, no
-TE, use_autocast_during_eval, maybe, yes
-MSAMP, opt_level, o2, yes
-TE, opt_level, o2, no
-AO, pad_inner_dim, maybe, yes
-AO, override_linear_precision, [a, b, c], no
-AO, override_linear_precision, {a: 1}, yes
-TE, override_linear_precision, nnn, no
-TE, override_linear_precision, [~, ~, ~], yes
-'NO', margin, 1, no""")
+@packed_table("rules_precision.values_of_the_block")
 def test_values_of_the_block(backend: str, key: str, value: Any, refused: bool) -> None:
 	config = launch(fp8_config={"backend": backend, key: value})
 	assert ("PRC010" in codes(config)) is refused
@@ -138,18 +122,7 @@ def test_a_lone_file(data: dict[str, Any], refused: bool, warned: bool) -> None:
 	assert ("PRC021" in codes(data, "warning", kind="fp8")) is warned
 
 
-@table("""kind, block, refused, taken
-MULTI_GPU, {dynamo_backend: Inductor}, [], [~]
-MULTI_GPU, {dynamo_backend: false}, [~], []
-MULTI_GPU, {dynamo_backend: ~}, [], [~]
-MULTI_GPU, {dynamo_backend: torhchxla_trace_once}, [~], []
-DEEPSPEED, {dynamo_backend: bogus}, [], [~]
-'NO', {dynamo_backend: ipex}, [1.13.0], [1.12.0]
-'NO', {dynamo_backend: nvfuser}, [0.24.1], [0.23.0]
-'NO', {dynamo_mode: ~}, [~], []
-MULTI_GPU, {dynamo_mode: ~}, [], [~]
-MULTI_GPU, {dynamo_use_dynamic: ~}, [~], []
-MULTI_GPU, {backend: bogus}, [1.14.0], [1.13.0]""")
+@packed_table("rules_precision.values_for_the_compiler")
 def test_values_for_the_compiler(kind: str, block: dict[str, Any], refused: list[Any], taken: list[Any]) -> None:
 	config = launch(kind, "bf16", dynamo_config=block)
 	assert all("PRC030" in codes(config, accelerate=release) for release in refused)
@@ -191,17 +164,7 @@ def test_a_file_for_either_reader_that_one_refuses() -> None:
 	assert "PRC050" in codes(nothing_on, "info", kind="quantization")
 
 
-@table(
-	"""value, expected, better
-bf16, TORCH_NAME, bfloat16
-torch.float16, TORCH_NAME, float16
-bfloat16, 'fp32, fp16 or bf16', bf16
-half, 'fp32, fp16 or bf16', fp16
-float128, TORCH_NAME, ~
-6, a number with a decimal point, 6.0
-yes, a number with a decimal point, ~""",
-	TORCH_NAME=quantization.TORCH_NAME,
-)
+@packed_table("rules_precision.dtypes_by_their_other_name", TORCH_NAME=quantization.TORCH_NAME)
 def test_dtypes_by_their_other_name(value: Any, expected: str, better: Any) -> None:
 	assert quantization.meant(value, expected) == better
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.judging import codes, judged
-from tests.tables import table
+from tests.tables import packed_table, table
 
 from distributed_training_backends.fix import splice
 from distributed_training_backends.knowledge import transformers
@@ -35,48 +35,13 @@ def test_every_row_is_about_something_that_a_release_has() -> None:
 		assert any(row["key"] in transformers.for_release(name).fsdp_keys for name in held), row
 
 
-@table("""data, code, refused, taken
-{forward_prefetch: true}, TRN001, [4.40.2], [4.41.2]
-{forward_prefetch: 'true'}, TRN001, [], [4.40.2]
-{cpu_ram_efficient_loading: maybe}, TRN001, [4.46.3], [4.40.2]
-{version: x}, TRN001, [5.0.0], [4.57.6]
-{version: 2, use_orig_params: maybe}, TRN001, [], [5.0.0]
-{use_orig_params: maybe}, TRN001, [5.0.0], []
-{reshard_after_forward: true}, TRN001, [5.0.0], [5.10.4]
-{reshard_after_forward: shard_grad_op, version: 1}, TRN001, [], [~]
-{version: 1.5}, TRN001, [], [~]
-{version: '2.0'}, TRN001, [~], []
-{state_dict_type: LOCAL_STATE_DICT}, TRN001, [~], []
-{state_dict_type: LOCAL_STATE_DICT, version: 1}, TRN001, [], [~]
-{state_dict_type: 1}, TRN001, [], [~]
-{auto_wrap_policy: transformer_based_wrap}, TRN001, [~], []
-{min_num_params: 1e8}, TRN001, [4.57.6], [~]
-{min_num_params: true}, TRN001, [4.57.6], [5.0.0]
-{transformer_layer_cls_to_wrap: [1, 2]}, TRN001, [~], []
-{transformer_layer_cls_to_wrap: {a: 1}}, TRN001, [], [~]
-{xla: true, xla_fsdp_settings: {compute_dtype: bf16}}, TRN001, [~], []
-{xla_fsdp_settings: {compute_dtype: bf16}}, TRN001, [], [~]
-{fsdp_use_orig_params: maybe, version: 1}, TRN001, [~], []
-{backward_prefetch: 1, version: 1}, TRN001, [~], []
-{backward_prefetch: 1}, TRN001, [], [~]
-{min_num_params: 1000, transformer_layer_cls_to_wrap: [LlamaDecoderLayer]}, TRN002, [4.57.6], [5.10.4]
-{sync_module_states: 'false', cpu_ram_efficient_loading: 'true'}, TRN002, [], [4.40.2]
-{sync_module_states: 'false', cpu_ram_efficient_loading: 'True'}, TRN002, [4.41.2], []
-{sync_module_states: false, cpu_ram_efficient_loading: true}, TRN002, [5.9.0], [5.10.4]""")
+@packed_table("rules_trainer.fsdp_config")
 def test_fsdp_config(data: dict[str, Any], code: str, refused: list[str | None], taken: list[str | None]) -> None:
 	assert [in_file(data, release) for release in refused] == [{code}] * len(refused)
 	assert [in_file(data, release) for release in taken] == [set()] * len(taken)
 
 
-@table("""release, data, key, severity
-~, {offload_params: true}, offload_params, warning
-~, {cpu_offload: true}, cpu_offload, ~
-5.9.0, {cpu_offload: true}, cpu_offload, warning
-~, {forward_prefetch: true, version: 1}, forward_prefetch, ~
-5.0.0, {forward_prefetch: true}, forward_prefetch, ~
-4.57.6, {version: 2}, version, warning
-~, {xla: true, transformer_layer_cls_to_wrap: [LlamaDecoderLayer]}, transformer_layer_cls_to_wrap, ~
-~, {xla_fsdp_grad_ckpt: true}, xla_fsdp_grad_ckpt, warning""")
+@packed_table("rules_trainer.keys_that_nothing_reads")
 def test_keys_that_nothing_reads(release: str | None, data: dict[str, Any], key: str, severity: str | None) -> None:
 	said = [item for item in judged(data, "fsdp", transformers=release) if item.place.pointer == f"/{key}"]
 	assert [item.severity.value for item in said if item.code == "TRN003"] == ([severity] if severity else [])
@@ -123,79 +88,14 @@ def test_texts_that_stay_texts() -> None:
 	assert finding.fix.title == "write 5e-05"  # as JSON has it; YAML gets 5.0e-05
 
 
-@table("""given, code, refused, taken
-{evaluation_strategy: epoch}, TRN010, [4.51.3], [4.40.2, 4.50.3]
-{save_safetensors: true}, TRN010, [5.0.0], [4.57.6]
-{warmup_ratio: 0.1}, TRN010, [5.15.1], [5.14.1]
-{group_by_length: true}, TRN010, [5.2.0], [5.1.0]
-{activation_checkpointing: true}, TRN010, [5.22.2], [~]
-{_n_gpu: 1}, TRN010, [], [~]
-{eval_strategy: false}, TRN020, [~], []
-{save_strategy: best, metric_for_best_model: loss}, TRN020, [4.46.3], [~]
-{optim: adamw_hf}, TRN020, [~], [4.49.0]
-{debug: [x]}, TRN020, [], [~]
-{ddp_timeout: ~}, TRN020, [~], []
-{dataloader_num_workers: '2'}, TRN020, [~], [4.46.3]
-{torch_empty_cache_steps: 0}, TRN020, [4.50.3], [4.49.0]
-{warmup_ratio: 2}, TRN020, [4.57.6], []
-{warmup_steps: 0.5}, TRN020, [4.57.6], [5.0.0]
-{warmup_steps: -1}, TRN020, [~], []
-{seed: 1.5}, TRN020, [~], []
-{max_steps: '10'}, TRN020, [~], []
-{report_to: ~}, TRN020, [~], [4.57.6]
-{report_to: [wandb, tensorboard]}, TRN020, [], [~]
-{lr_scheduler_kwargs: '{bad'}, TRN020, [~], []
-{lr_scheduler_kwargs: '{"min_lr": 1}'}, TRN020, [], [~]
-{output_dir: 5}, TRN020, [~], []
-{fsdp: full_shard auto_wrap}, TRN040, [], [~]
-{fsdp: FULL_SHARD}, TRN040, [~], []
-{fsdp: [bogus]}, TRN040, [~], [4.46.3]
-{fsdp: offload}, TRN040, [4.57.6], [~]
-{fsdp: full_shard shard_grad_op}, TRN040, [4.57.6], [~]
-{fsdp: false}, TRN040, [4.57.6], [4.46.3, ~]
-{fsdp: ~}, TRN040, [4.46.3], [4.57.6]
-{fsdp: 1}, TRN040, [4.46.3], [~]
-{logging_steps: 0, logging_strategy: 'no'}, ~, [], [~]
-{save_steps: 1.5}, TRN030, [~], []
-{save_steps: x, save_strategy: epoch}, ~, [], [~]
-{eval_strategy: steps, eval_steps: 0, logging_steps: 0, logging_strategy: 'no'}, TRN030, [~], []
-{load_best_model_at_end: true, evaluation_strategy: steps}, ~, [], [4.50.3]
-{load_best_model_at_end: true, eval_strategy: steps, save_strategy: best}, TRN031, [4.47.1], [~]
-{load_best_model_at_end: true, eval_strategy: steps, eval_steps: 0.1, save_steps: 0.2}, ~, [], [~]
-{load_best_model_at_end: true, eval_strategy: steps, eval_steps: 0.1, save_steps: 100}, TRN031, [~], []
-{lr_scheduler_type: greedy, eval_strategy: epoch}, ~, [], [~]
-{dataloader_prefetch_factor: 2, dataloader_num_workers: 2}, ~, [], [~]
-{accelerator_config: {bogus: 1}}, TRN035, [~], []
-{accelerator_config: {split_batches: x}}, ~, [], [~]
-{fsdp: full_shard, fsdp_config: '{"min_num_params": "5"}'}, ~, [], [4.46.3]
-{accelerator_config: {gradient_accumulation_kwargs: {bogus: 4}}}, TRN035, [~], [4.57.6]
-{auto_find_batch_size: true, fsdp: true}, ~, [], [~]
-{auto_find_batch_size: true, fsdp: full_shard}, TRN037, [4.44.2], []
-{torch_compile_backend: Inductor}, ~, [], [~]
-{torch_compile_backend: bogus}, TRN039, [~], []
-{fsdp: true, fsdp_config: {reshard_after_forward: maybe}}, TRN041, [~], []
-{fsdp: false, fsdp_config: {reshard_after_forward: maybe}}, ~, [], [~]
-{fsdp: true, fsdp_config: []}, TRN041, [~], []
-{fsdp_config: {min_num_params: x}}, TRN041, [4.46.3], [~]
-{fsdp: hybrid_shard, fsdp_config: {version: 1}}, ~, [], [~]
-{fsdp: true, fsdp_config: {activation_checkpointing: true}, gradient_checkpointing: true}, TRN044, [~], []
-{fsdp: true, fsdp_config: {activation_checkpointing: 'false'}, gradient_checkpointing: true}, ~, [], [~]
-{fsdp: full_shard, fsdp_config: {activation_checkpointing: 'false'}, gradient_checkpointing: true}, TRN044, [4.46.3], []
-{fsdp: true, save_only_model: true}, ~, [], [~]
-{fsdp: true, save_only_model: true, fsdp_config: {state_dict_type: SHARDED_STATE_DICT}}, TRN044, [~], []""")
+@packed_table("rules_trainer.arguments")
 def test_arguments(given: dict[str, Any], code: str, refused: list[str | None], taken: list[str | None]) -> None:
 	assert [arguments(release, **given) for release in refused] == [{code}] * len(refused)
 	assert [arguments(release, **given) for release in taken] == [set()] * len(taken)
 
 
 # transformers 5.24.0: str_to_bool("full_shard") for version 2, FSDP_STATE_DICT_TYPE for the type.
-@table("""data, advice, title
-{reshard_after_forward: full_shard}, ; write true, write true
-{reshard_after_forward: SHARD_GRAD_OP}, ; write false, write false
-{version: 1, reshard_after_forward: true}, ; write "FULL_SHARD", write "FULL_SHARD"
-{state_dict_type: SHARDED}, '; did you mean SHARDED_STATE_DICT?', write "SHARDED_STATE_DICT"
-{state_dict_type: ful_state_dict}, '; did you mean FULL_STATE_DICT?', write "FULL_STATE_DICT"
-""")
+@packed_table("rules_trainer.what_to_write_in_fsdp_config")
 def test_what_to_write_in_fsdp_config(data: dict[str, Any], advice: str, title: str) -> None:
 	(found,) = [item for item in judged(data, "fsdp") if item.code == "TRN001"]
 	assert found.message.endswith(advice)

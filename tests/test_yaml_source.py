@@ -110,16 +110,7 @@ gpu_ids:
 """
 
 
-@table(r"""pointer, key, value
-[distributed_type], distributed_type, FSDP
-[fsdp_config, fsdp_version], fsdp_version, '2'
-[fsdp_config, fsdp_state_dict_type], '"fsdp_state_dict_type"', '''SHARDED_STATE_DICT'''
-[tpu_env], tpu_env, '[a, {b: c}]'
-[tpu_env, 1, b], b, c
-[commands, 0], ~, first
-[commands, 1], ~, "- x\n  - y: z"
-[commands, 1, 1, y], y, z
-[gpu_ids], gpu_ids, ''""")
+@packed_table("yaml_source.keys_and_values_at_any_depth")
 def test_keys_and_values_at_any_depth(pointer: list[str | int], key: str | None, value: str) -> None:
 	document = parse(SAMPLE)
 	node = document.nodes[tuple(pointer)]
