@@ -296,8 +296,8 @@ def run_of(documents: Sequence[Document], release: str, context: Context, transf
 	given = variables_given([one for one in documents if one.kind in ("environment", "launch")])
 	script, files = by_kind.get("python"), [one for one in documents if one.kind == "deepspeed"]
 	readable = [one for one in reversed(files) if isinstance(one.data, dict)]
-	arguments_of = (by_kind.get("trainer"), script, nearest(transformers), by_kind.get("fsdp"))
-	trainer = trainer_of(*arguments_of) if transformers else None
+	file, fsdp = by_kind.get("trainer"), by_kind.get("fsdp")
+	trainer = trainer_of(file, script, nearest(transformers), fsdp) if transformers else None
 	if script is None:
 		return Run(launch, given, {}, readable, trainer)
 	return Run(launch, given, calls_of(script), readable, trainer, set_inside(script))
