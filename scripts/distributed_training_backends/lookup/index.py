@@ -86,10 +86,10 @@ def build(sections: Iterable[PageSection]) -> Index:
 		lengths.append(sum(counted[0].values()))
 	for postings in (words, pairs, names):
 		postings.sort()
-	forget()  # what is remembered of each chunk took more memory than the index
 	average = sum(lengths) / max(1, len(lengths))
 	titles = tuple(map(title_words, kept))
 	told = tuple(telling(title, words, len(kept)) for title in titles)
+	forget()  # what is remembered of each chunk took more memory than the index
 	return Index(kept, titles, told, tuple(length / average for length in lengths), words, pairs, names)
 
 
