@@ -15,18 +15,10 @@ ROOT = Path(__file__).resolve().parent.parent
 CORE = ROOT / "scripts" / "distributed_training_backends"
 PACKAGE = "distributed_training_backends"
 
+MODEL = ("about", "model", "model_convert", "model_diagnose", "model_effective", "model_lookup", "model_triage")
 # From the bottom up; a module may import from its own layer and from those above it in this list.
 LAYERS = (
-	(
-		"about",
-		"model",
-		"model_convert",
-		"model_diagnose",
-		"model_effective",
-		"model_lookup",
-		"model_triage",
-		"versions",
-	),
+	(*MODEL, "versions"),
 	("resources",),
 	("knowledge",),
 	("sources",),
@@ -57,16 +49,7 @@ LAYERS = (
 		"serve",
 	),
 )
-ONLY_FOR_RENDER = {
-	"about",
-	"model",
-	"model_convert",
-	"model_diagnose",
-	"model_effective",
-	"model_lookup",
-	"model_triage",
-	"render",
-}
+ONLY_FOR_RENDER = {*MODEL, "render"}
 # Third parties, and the only places that may know them; scripts/ and tools/ know none.
 THIRD_PARTIES = {
 	"yaml": re.compile(r"sources/yaml\w*\.py"),

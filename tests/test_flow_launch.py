@@ -26,18 +26,7 @@ def document(text: str) -> Document:
 	return parse_yaml("config.yaml", text, "accelerate")
 
 
-@table("""kind, release, route
-FSDP, 1.15.0, fsdp
-MULTI_XPU, 0.20.3, simple
-MULTI_XPU, 0.21.0, multi_device
-MULTI_CPU, 1.15.0, simple
-XLA, 1.15.0, tpu
-TPU, 1.15.0, ~
-TPU, 0.27.2, tpu
-TP, 1.4.0, tensor_parallel
-TP, 1.10.0, ~
-no, 1.15.0, simple
-fsdp, 1.15.0, ~""")
+@packed_table("flow_launch.distributed_type_decides_the_launcher")
 def test_distributed_type_decides_the_launcher(kind: object, release: str, route: str | None) -> None:
 	assert route_of(kind, release) == route
 

@@ -151,11 +151,8 @@ def test_a_default_config_leaves_nothing_to_a_command_alone() -> None:
 	assert launch.arguments["num_processes"].value is OPEN
 
 
-@table(
-	r"""path, text, kind, data
-.env, "A=1\n# x\nexport B='2 3'\nC=$D\n", environment, {A: '1', B: 2 3, C: OPEN}
-<text>, "ACCELERATE_USE_CPU=true\n", environment, {ACCELERATE_USE_CPU: 'true'}
-env.txt, ENV, accelerate, {distributed_type: FSDP, gpu_ids: ~}""",
+@packed_table(
+	"launch_commands.environments_and_what_accelerate_env_prints",
 	ENV="- Numpy version: 2\n- `Accelerate` default config:\n\t- distributed_type: FSDP\n\t- gpu_ids: None\n",
 	OPEN=OPEN,
 )

@@ -59,18 +59,7 @@ def test_conditions_and_defects_name_options() -> None:
 	assert {item["at"] for item in defects} <= everything | {"distributed_type"}
 
 
-@table("""release, value, refused
-0.20.3, FULL_SHARD, yes
-0.25.0, 1, no
-0.25.0, '5', no
-0.25.0, 6, yes
-0.26.1, FULL_SHARD, no
-0.33.0, full_shard, yes
-0.33.0, '4', no
-0.34.2, full_shard, no
-1.15.0, _HYBRID_SHARD_ZERO2, no
-1.15.0, FULL-SHARD, yes
-1.15.0, ~, yes""")
+@packed_table("rules_fsdp.sharding_strategy_by_release")
 def test_sharding_strategy_by_release(release: str, value: object, refused: bool) -> None:
 	assert ("FSD001" in said({"fsdp_sharding_strategy": value}, release)) is refused
 

@@ -88,15 +88,7 @@ def test_values_of_the_block(backend: str, key: str, value: Any, refused: bool) 
 	assert ("PRC010" in codes(config)) is refused
 
 
-@table(
-	"""release, backend, key, value, severity
-~, TE, opt_level, O1, warning
-~, TE, margin, 3, ~
-~, TE, use_mxfp8_block_scaling, yes, ~
-1.10.1, TE, use_mxfp8_block_scaling, yes, warning
-1.3.0, TE, margin, 3, warning
-1.7.0, TE, margin, 3, warning"""
-)
+@packed_table("rules_precision.keys_that_nothing_reads")
 def test_keys_that_nothing_reads(release: Any, backend: str, key: str, value: Any, severity: str | None) -> None:
 	config = launch(fp8_config={"backend": backend, key: value})
 	said = [item for item in judged(config, accelerate=release) if item.place.pointer == f"/{BLOCK}/{key}"]
@@ -110,13 +102,7 @@ def test_every_row_of_the_table_applies_somewhere() -> None:
 		assert set(row.get("when", {})) <= known
 
 
-@table("""data, refused, warned
-{backend: AO, pad_inner_dim: maybe}, yes, no
-{amax_history_len: x}, yes, no
-{backend: AO, amax_history_len: x}, no, yes
-{fp8_backend: te}, yes, no
-{backend: TE, optimization_level: O1}, no, yes
-{opt_level: O1}, no, no""")
+@packed_table("rules_precision.a_lone_file")
 def test_a_lone_file(data: dict[str, Any], refused: bool, warned: bool) -> None:
 	assert ("PRC020" in codes(data, kind="fp8")) is refused
 	assert ("PRC021" in codes(data, "warning", kind="fp8")) is warned

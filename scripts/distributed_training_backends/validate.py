@@ -134,7 +134,7 @@ def deepspeed_findings(document: Document, options: Options) -> Iterator[Finding
 
 
 def findings_of_reader(document: Document, reader: Consumer, options: Options) -> Iterator[Finding]:
-	if not any(defect.name == "filled-by-shell" for defect in document.defects):
+	if not document.filled:
 		yield from run({"deepspeed": DeepSpeedFile(document, reader, options.targets, options.context)}, options)
 		return
 	from .flow.script import file_parts

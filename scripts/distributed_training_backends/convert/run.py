@@ -74,7 +74,7 @@ def convert(
 	"""
 	if to not in TARGETS:
 		raise BadConversionError(f"there is no target {to!r}; there are {', '.join(TARGETS)}")
-	if any(defect.name == "filled-by-shell" for one in given if one is not None for defect in one.defects):
+	if any(one is not None and one.filled for one in given):
 		raise BadConversionError(f"{given.main.path}: the shell fills in values; convert the file that it writes")
 	main, targets = given.main, options.targets
 	if main.kind == to == "trainer":

@@ -6,7 +6,6 @@ state.py and utils/dataclasses.py, on hardware that matches what the run asks fo
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from os.path import basename, normpath
 
 from ..knowledge import accelerate as knowledge
 from ..knowledge import accelerate_api as api
@@ -23,6 +22,7 @@ from .effective_run import (
 	MOST,
 	Run,
 	arguments,
+	called,
 	calls_of,
 	elastic,
 	runs_deepspeed,
@@ -309,8 +309,7 @@ def scripts_of(command: Document | None, documents: Sequence[Document], release:
 	name = script_name(command, release)
 	if not name:
 		return scripts
-	same = [one for one in scripts if normpath(one.path) == normpath(name)]
-	same = same or [one for one in scripts if basename(one.path) == basename(name)]
+	same = called(name, scripts)
 	others = (one for one in documents if one.kind == "launch" and not same)
 	return same or (scripts if len(scripts) == 1 and all(script_name(one, release) == name for one in others) else [])
 

@@ -99,9 +99,14 @@ class Run(NamedTuple):
 		return load_json("effective.json")[section]
 
 	def file(self, name: Any) -> Document | None:
-		"""The DeepSpeed file that goes by a name: of this path, or else of this name."""
-		same = [one for one in self.deepspeed if isinstance(name, str) and basename(one.path) == basename(name)]
-		return next((one for one in same if normpath(one.path) == normpath(name)), same[0] if same else None)
+		"""The DeepSpeed file that goes by a name."""
+		return next(iter(called(name, self.deepspeed) if isinstance(name, str) else ()), None)
+
+
+def called(name: str, documents: Sequence[Document]) -> list[Document]:
+	"""Those of this path, or else those of this name."""
+	same = [one for one in documents if normpath(one.path) == normpath(name)]
+	return same or [one for one in documents if basename(one.path) == basename(name)]
 
 
 def place_of(document: Document, pointer: Pointer) -> Place:

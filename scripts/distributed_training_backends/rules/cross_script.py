@@ -150,9 +150,8 @@ def trainer_beats_the_launcher(trained: tuple[Document, list[Run]]) -> Hits:
 
 	TrainingArguments count more than the config file: they set its variables again, or hand arguments to the plugins.
 	Of DeepSpeed's settings the launcher's stay, and the Trainer refuses to train: "Please correct the following
-	DeepSpeed config values that mismatch TrainingArguments values"; so it does with activation checkpointing by both.
-	Write each in one place. Source: 5.24.0, training_args.py, `__post_init__`; trainer.py; integrations/deepspeed.py,
-	`HfTrainerDeepSpeedConfig`.
+	DeepSpeed config values that mismatch TrainingArguments values". Write each in one place. Source: 5.24.0,
+	training_args.py, `__post_init__`; integrations/deepspeed.py, `HfTrainerDeepSpeedConfig`.
 	"""
 	document, runs = trained
 	for run in runs:
@@ -165,11 +164,6 @@ def disagreements(document: Document, run: Run) -> Hits:
 		told.add(one.place)
 		text = f"{name} is {shown(one.value)} for DeepSpeed and {shown(other.value)} by TrainingArguments"
 		yield trained_hit(document, run, other, one.place, f"{text}: the Trainer refuses to train with both")
-	ours, names = settings.get(f"fsdp_plugin.{CHECKPOINTING}"), (CHECKPOINTING, "gradient_checkpointing")
-	twice = next((one for name in names if run.trainer and (one := run.trainer.of(name)).value is True), None)
-	if ours and twice and ours.surface in SURFACES and ours.value is True:
-		text = f"{CHECKPOINTING} of FSDP is on, too: the Trainer refuses to train with both; keep that one"
-		yield trained_hit(document, run, twice, ours.place, text)._replace(severity=Severity.ERROR)
 	settings |= strategy_of_trainer(run, settings)
 	for name, one in settings.items():
 		plugin, _, field = name.partition(".")
@@ -181,6 +175,23 @@ def disagreements(document: Document, run: Run) -> Hits:
 				text = f"{shown(one.value)} counts for {title}, as TrainingArguments say, and not {shown(lost.value)}"
 				severity = Severity.INFO if normal(value) is None else None
 				yield trained_hit(document, run, one, lost.place, text)._replace(severity=severity)
+
+
+@rule("XCF035", error="*", of="transformers")
+def checkpointing_by_both(trained: tuple[Document, list[Run]]) -> Hits:
+	"""Activations are checkpointed by FSDP, as the launcher says, and by TrainingArguments.
+
+	"can't both be set to True": the Trainer does not come up. Keep FSDP's. Source: 5.24.0, trainer.py,
+	`Trainer.create_accelerator_and_postprocess`.
+	"""
+	document, runs = trained
+	for run in runs:
+		ours = next((one for one in effective(run).settings if one.name == f"fsdp_plugin.{CHECKPOINTING}"), None)
+		asked = (run.trainer.of(name) for name in (CHECKPOINTING, "gradient_checkpointing") if run.trainer)
+		twice = next((one for one in asked if one.value is True), None)
+		if ours and twice and ours.surface in SURFACES and ours.value is True:
+			text = f"{CHECKPOINTING} of FSDP is on, too, and the Trainer refuses both; keep that one"
+			yield trained_hit(document, run, twice, ours.place, text)
 
 
 def strategy_of_trainer(run: Run, settings: dict[str, Setting]) -> dict[str, Setting]:

@@ -113,6 +113,11 @@ class Document:
 	def has(self, *pointer: str | int) -> bool:
 		return pointer in self.nodes
 
+	@property
+	def filled(self) -> bool:
+		"""Tell whether the shell fills in some of it."""
+		return any(defect.name == "filled-by-shell" for defect in self.defects)
+
 	def raw(self, *pointer: str | int) -> str | None:
 		"""Give the text of a value as it is written, or None when there is no such entry."""
 		node = self.nodes.get(pointer)

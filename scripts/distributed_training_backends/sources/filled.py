@@ -19,8 +19,10 @@ _COMMENT = re.compile(r"(?:^|\s)(?:#|//)")
 def as_written(text: str, block: Block, read: Callable[[str], Document | None]) -> Document | None:
 	"""Read a block; None where what it says is not known well enough. `read` gets a text of the same length."""
 	plain = _without_tabs(text) if block.tabs else text
-	if plain is None or not block.live:
-		return None if plain is None else read(plain)
+	if plain is None:
+		return None
+	if not block.live:
+		return read(plain)
 	gaps = [Extent(*found.span()) for found in _GAP.finditer(plain)]
 	if _MORE.search(_GAP.sub("", plain)):
 		return None
@@ -30,8 +32,8 @@ def as_written(text: str, block: Block, read: Callable[[str], Document | None]) 
 	if document.kind not in ("accelerate", "deepspeed") or not isinstance(document.data, dict):
 		return None
 	touched = set(_opened(document, gaps))
-	others = [gap for gap in gaps if gap not in touched]
-	if not all(map(_in_comment, [plain] * len(others), others)) or OPEN in map(document.get, DECIDING):
+	fine = all(gap in touched or _in_comment(plain, gap) for gap in gaps)
+	if not fine or OPEN in map(document.get, DECIDING):
 		return None
 	data = gapped(document.data) if document.kind == "accelerate" else document.data
 	return document.with_defects(Defect("filled-by-shell", Extent(0, 0)), data=data) if touched else document
